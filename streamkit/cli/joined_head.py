@@ -1,7 +1,10 @@
-"""The HTTP protocol of the command's servers: a response's head and the first part of its body are one write.
+"""The HTTP protocol of the command's servers.
 
-uvicorn writes them one after the other, and uvloop passes on each at once, so that a client is woken twice for the
-first byte, which comes later for it.
+A response's head and the first part of its body are one write: uvicorn writes them one after the other, and uvloop
+passes on each at once, so that a client is woken twice for the first byte, which comes later for it.
+
+The head of a request has a limit, also before its key is known. uvicorn has one with its other parser, h11
+(https://www.uvicorn.org/settings/, ``--h11-max-incomplete-event-size``), and none with httptools.
 """
 
 from __future__ import annotations
@@ -14,14 +17,38 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 __all__ = ["JoinedHeadProtocol"]
 
 _HEAD = b"HTTP/1."
+_LONGEST_HEAD = 65_536  # bytes of a request; a part that arrives with its beginning or its end is not counted
 
 
 class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """uvicorn's protocol, by the parser that is installed, on a transport that joins heads to bodies."""
 
+    _is_in_head = False
+    _head_size = 0
+
     def connection_made(self, transport: Any) -> None:
         """Begin to serve a connection."""
         super().connection_made(_JoinedHeadTransport(transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Read data; refuse a request whose head is too long."""
+        scope = self.scope
+        super().data_received(data)
+        if not self._is_in_head:
+            return
+        self._head_size = self._head_size + len(data) if self.scope is scope else 0
+        if self._head_size > _LONGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def on_message_begin(self) -> None:
+        """Begin the head of a request; called by httptools."""
+        self._is_in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """End the head of a request; called by httptools."""
+        self._is_in_head = False
+        super().on_headers_complete()
 
 
 class _JoinedHeadTransport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -123,3 +123,58 @@ def test_the_protocol_is_that_of_the_installed_parser() -> None:
     config = uvicorn.Config(lambda: None, ws="none", http=JoinedHeadProtocol)  # type: ignore[arg-type, return-value]
     config.load()
     assert config.http_protocol_class is JoinedHeadProtocol
+
+
+def fed(*parts: bytes) -> list[bytes | str]:
+    """Return what a transport is told after a request in parts, to an application that never responds."""
+
+    class Connection(Recorded):
+        def get_extra_info(self, name: str) -> None:
+            """There is nothing to know."""
+
+        def pause_reading(self) -> None:
+            """The parts come anyway."""
+
+        def resume_reading(self) -> None:
+            """They come."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    async def main() -> list[bytes | str]:
+        config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None, http=JoinedHeadProtocol)
+        config.load()
+        protocol = JoinedHeadProtocol(config, uvicorn.server.ServerState(), app_state={})
+        transport = Connection()
+        protocol.connection_made(transport)
+        for part in parts:
+            if not transport.is_closing():
+                protocol.data_received(part)
+        await asyncio.sleep(0)
+        told = list(transport.told)
+        for task in protocol.tasks:
+            task.cancel()
+        return told
+
+    return asyncio.run(main())
+
+
+BEGIN, PART = b"POST / HTTP/1.1\r\ncontent-length: 100000\r\nx-long: ", b"a" * 8192
+
+
+@pytest.mark.parametrize("begin", [BEGIN, b"GET /"])
+def test_a_head_without_an_end_is_refused(begin: bytes) -> None:
+    """Else one connection takes all of the memory, without the key."""
+    refused, closed = fed(begin, *[PART] * 1000)
+    assert isinstance(refused, bytes)
+    assert refused.startswith(b"HTTP/1.1 400 ")
+    assert refused.endswith(b"\r\n\r\nThe head of the request is too long.")
+    assert closed == "close"
+
+
+def test_bodies_and_heads_of_other_requests_are_no_part_of_a_head() -> None:
+    whole = BEGIN + b"\r\n\r\n" + b"b" * 100_000
+    assert fed(BEGIN, *[PART] * 7, b"\r\n\r\n", *[PART] * 12) == []
+    assert fed(*[whole + BEGIN, PART + b"\r\n\r\n" + b"b" * 100_000] * 3) == []
+    assert fed(BEGIN + PART * 20 + b"\r\n\r\n") == []  # the parser had it all
