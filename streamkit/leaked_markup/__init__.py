@@ -7,8 +7,8 @@ default: ``keep`` changes nothing, ``strip`` removes the markup from the text, `
 A ``MarkupSink`` wraps the accumulator as the parser's sink; with ``keep`` there is none. ``lexer`` splits the text into
 text runs and tags; ``quotation`` finds code and quotations; each module of ``grammars`` parses the tags of some model
 families (``xml_style``: DSML, Kimi K3; ``token_style``: DeepSeek V3, Kimi K2; ``hermes``: Hermes, Qwen3-Coder);
-``choice`` buffers, emits and recovers; ``tool_names`` cleans the names of calls that the wire did send (harmony's
-control tokens).
+``filter`` buffers, emits and recovers, for the ``choice`` whose text it gets; ``tool_names`` cleans the names of calls
+that the wire did send (harmony's control tokens).
 
 Rules for each family:
 
