@@ -1,8 +1,7 @@
 """The embedded server: HTTP on loopback, with every provider's wire, from one script.
 
-It runs in a thread with its own event loop, so that the code under test may use asyncio, trio or neither. The script
-is in ``script``, the requests of each wire in ``endpoints``, its responses in the providers' encoders. This module
-contains the HTTP part and must not depend on a particular provider.
+It runs in a thread with its own event loop, so that the code under test may use asyncio, trio or neither. The responses
+are in ``application``; this module has the address, the start and the end of the server.
 """
 
 from __future__ import annotations
@@ -11,30 +10,24 @@ import asyncio
 import math
 import socket
 import threading
-from collections.abc import Iterable
-from http.client import responses as PHRASES  # noqa: N812 - a table of constants, and starlette has responses too
 from types import TracebackType
-from typing import Any
 
 import anyio
 import anyio.to_thread
-import msgspec
 
 from streamkit import providers
-from streamkit.errors import UnknownProvider, UsageError
-from streamkit.providers.encoding import CONTENT_TYPES
+from streamkit.errors import UsageError
 from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
-from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request, reported_usage
-from streamkit.testing.request_rules import validate_request
-from streamkit.testing.script import RawBytes, Request, Script, ScriptPlayer, Stall, Status
-from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
+from streamkit.testing.script import Request, Script
 
 try:
     import uvicorn
-    from starlette import requests, responses, types
+    from starlette import types
     from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.server import ServerState
+
+    from streamkit.testing.application import ScriptedApplication
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"streamkit.testing needs {error.name}: pip install 'streamkit[testing]'", name=error.name
@@ -99,17 +92,21 @@ class Server:
             raise UsageError(f"delta_size and read_size must be at least 1, not {delta_size} and {read_size}")
         if not 0 <= delay < math.inf:
             raise UsageError(f"delay must be the seconds between two chunks, not {delay}")
-        self.requests: list[Request] = []
-        self._player = ScriptPlayer(script)
-        self._delta_size, self._delay, self._read_size, self._strict = delta_size, delay, read_size, strict
-        self._third_party: dict[str, Provider] = {}
+        self._application = ScriptedApplication(
+            script,
+            delta_size=delta_size,
+            delay=delay,
+            read_size=read_size,
+            strict=strict,
+            disconnect=self._disconnect,
+        )
+        self.requests: list[Request] = self._application.requests
         self._state = ServerState()
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._stopping = False  # the block is being exited
-        self._closing = False  # from here on, the server closes the connections
 
     # ------------------------------------------------------------ addresses
 
@@ -138,7 +135,7 @@ class Server:
         """
         resolved = providers.get(provider)
         if resolved is provider:
-            self._third_party[resolved.name] = resolved
+            self._application.third_party[resolved.name] = resolved
         if conversation and not (conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()):
             raise UsageError(f"the name of a conversation has only letters, digits, - and _, not {conversation!r}")
         prefix = f"{resolved.name}@{conversation}" if conversation else resolved.name
@@ -188,7 +185,7 @@ class Server:
     async def _run(self, listening: socket.socket, ready: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         config = uvicorn.Config(
-            self._serve,
+            self._application,
             http=H11Protocol,
             ws="none",
             interface="asgi3",
@@ -208,7 +205,7 @@ class Server:
         # Let the loop read what the kernel has received: a client that disconnected before is then recorded as such.
         for _ in range(10):
             await asyncio.sleep(0)
-        self._closing = True
+        self._application.is_closing = True
         listener.close()
         for connection in list(self._state.connections):
             connection.transport.abort()
@@ -216,155 +213,8 @@ class Server:
             await asyncio.wait(set(self._state.tasks), timeout=1.0)
         await asyncio.sleep(0)
 
-    # ------------------------------------------------------------ responding
-
-    async def _serve(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        incoming = requests.Request(scope, receive)
-        try:
-            body = await incoming.body()
-        except requests.ClientDisconnect:
-            return
-        prefix, _, rest = incoming.url.path.removeprefix("/").partition("/")
-        name, _, conversation = prefix.partition("@")
-        provider = self._provider(name)
-        request = Request(
-            provider=provider.name if provider else None,
-            conversation=conversation,
-            method=incoming.method,
-            path=incoming.url.path,
-            query=dict(incoming.query_params),
-            headers=dict(incoming.headers),
-            json=_json(body),
-        )
-        self.requests.append(request)
-        if provider is None:
-            known = ", ".join(sorted({*providers.names(), *self._third_party}))
-            rejection = Status(404, f"no provider is at {request.path}: the path must begin with one of {known}")
-            await _reject_request(rejection, None, request, scope, receive, send)
-            return
-        endpoint = provider.traits.endpoint
-        parsed = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
-        if isinstance(parsed, Status):
-            await _reject_request(parsed, provider, request, scope, receive, send)
-            return
-        violations = validate_request(provider, request.json, model=parsed.model) if self._strict else []
-        if violations:
-            await _reject_request(Status(400, violations[0].message), provider, request, scope, receive, send)
-            return
-        turn = await self._player.next_turn(request)
-        if isinstance(turn, Status):
-            await _reject_request(turn, provider, request, scope, receive, send)
-            return
-        if isinstance(turn, RawBytes):
-            content_type = turn.content_type or CONTENT_TYPES[provider.traits.framing]
-            await self._stream(
-                list(split_reads([turn.data], self._read_size)), content_type, request, scope, receive, send
-            )
-            return
-        seed = f"{provider.name}|{conversation}|{request.number}"
-        renderer = StreamRenderer(
-            provider,
-            response_id=make_response_id(endpoint, seed),
-            model=parsed.model,
-            call_id=lambda index: make_call_id(endpoint, f"{seed}|{index}"),
-            delta_size=self._delta_size,
-            signature=provider.traits.sign_call(parsed.model, seed),
-        )
-        try:
-            steps: Iterable[Step] = renderer.steps(turn, reported_usage(provider, request.json, turn))
-        except Exception as error:
-            # The client gets the message, and the server continues.
-            message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
-            await _reject_request(Status(500, message, retry=False), provider, request, scope, receive, send)
-            return
-        content_type = CONTENT_TYPES[provider.traits.framing]
-        if parsed.as_array:
-            steps, content_type = to_json_array(steps), CONTENT_TYPES["json_array"]
-        await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)
-
-    def _provider(self, name: str) -> Provider | None:
-        if name in self._third_party:
-            return self._third_party[name]
-        try:
-            return providers.get(name)
-        except UnknownProvider:
-            return None
-
-    async def _stream(
-        self,
-        steps: list[Step],
-        content_type: str,
-        request: Request,
-        scope: types.Scope,
-        receive: types.Receive,
-        send: types.Send,
-    ) -> None:
-        request.status = 200
-        headers = [(b"content-type", content_type.encode()), (b"cache-control", b"no-cache")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
-        try:
-            for remaining, step in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
-                pause = self._delay if remaining else 0.0
-                if isinstance(step, bytes):
-                    await send({"type": "http.response.body", "body": step, "more_body": True})
-                elif isinstance(step, Stall):
-                    pause = step.seconds
-                else:
-                    self._disconnect(scope)
-                    await disconnected
-                    return
-                # Yield also without a pause, so that the loop can read the end of the connection.
-                await asyncio.wait({disconnected}, timeout=pause) if pause else await asyncio.sleep(0)
-                if disconnected.done():
-                    # A client that received everything, with the wire's terminator, may close the connection.
-                    request.disconnected = remaining > 0 and not self._closing
-                    return
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            disconnected.cancel()
-
     def _disconnect(self, scope: types.Scope) -> None:
         """Close the connection of a request without ending its response."""
         for connection in list(self._state.connections):
             if isinstance(connection, H11Protocol) and connection.client == scope["client"]:
                 connection.transport.close()
-
-
-async def _wait_for_disconnect(receive: types.Receive) -> None:
-    """Return when the client has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _reject_request(
-    rejection: Status,
-    provider: Provider | None,
-    request: Request,
-    scope: types.Scope,
-    receive: types.Receive,
-    send: types.Send,
-) -> None:
-    """Send an error response in the provider's format."""
-    request.status = rejection.status
-    message = rejection.message or PHRASES.get(rejection.status, f"HTTP status {rejection.status}")
-    body: dict[str, Any] = {"error": {"message": message}}
-    headers = {}
-    if provider is not None:
-        body = provider.error_body(rejection.status, message, rejection.code)
-        endpoint = provider.traits.endpoint
-        name = rejection.code or endpoint.error_names.get(rejection.status)
-        if endpoint.error_name_header is not None and name is not None:
-            headers[endpoint.error_name_header] = name
-    if rejection.retry_after is not None:
-        headers["retry-after"] = f"{rejection.retry_after:g}"
-    if not rejection.retry:
-        headers["x-should-retry"] = "false"
-    await responses.JSONResponse(body, rejection.status, headers)(scope, receive, send)
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (RecursionError, ValueError):
-        return None

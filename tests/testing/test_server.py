@@ -365,7 +365,7 @@ class RecordedWaits:
     def __init__(self, monkeypatch):
         self.seconds = []
         self.entered, self.allowed = threading.Event(), threading.Event()
-        monkeypatch.setattr("streamkit.testing.server.asyncio", self)
+        monkeypatch.setattr("streamkit.testing.application.asyncio", self)
 
     def __getattr__(self, name):
         return getattr(asyncio, name)

@@ -1,0 +1,208 @@
+"""The application of the embedded server: each request gets the next turn of the script, on the wire of its provider.
+
+What the real provider would reject gets its error body. The script is in ``script``, the requests of each wire in
+``endpoints``, its responses in the providers' encoders. It is an ASGI application: this module must not depend on the
+HTTP server that runs it, nor on a particular provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from http.client import responses as PHRASES  # noqa: N812 - a table of constants, and starlette has responses too
+from typing import Any
+
+import msgspec
+from starlette import requests, responses, types
+
+from streamkit import providers
+from streamkit.errors import UnknownProvider
+from streamkit.providers.encoding import CONTENT_TYPES
+from streamkit.providers.provider import Provider
+from streamkit.testing.endpoints import make_call_id, make_response_id, parse_http_request, reported_usage
+from streamkit.testing.request_rules import validate_request
+from streamkit.testing.script import RawBytes, Request, Script, ScriptPlayer, Stall, Status
+from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
+
+__all__ = ["ScriptedApplication"]
+
+
+class ScriptedApplication:
+    """An ASGI application that responds with the turns of a script; its arguments are those of ``serve``.
+
+    Args:
+        script: the turns.
+        delta_size: characters in one delta of text or arguments.
+        delay: seconds between two chunks.
+        read_size: bytes in one chunk; None: one frame in each.
+        strict: whether to reject what the real provider would reject.
+        disconnect: closes the connection of a request without ending its response.
+
+    Attributes:
+        requests: all requests, in the order in which they arrived.
+        third_party: the providers that are not registered, by name.
+        is_closing: the server closes the connections, so that no client is recorded as disconnected.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        delta_size: int,
+        delay: float,
+        read_size: int | None,
+        strict: bool,
+        disconnect: Callable[[types.Scope], None],
+    ) -> None:
+        self.requests: list[Request] = []
+        self.third_party: dict[str, Provider] = {}
+        self.is_closing = False
+        self._player = ScriptPlayer(script)
+        self._delta_size, self._delay, self._read_size, self._strict = delta_size, delay, read_size, strict
+        self._disconnect = disconnect
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        """Record a request and respond to it."""
+        incoming = requests.Request(scope, receive)
+        try:
+            body = await incoming.body()
+        except requests.ClientDisconnect:
+            return
+        prefix, _, rest = incoming.url.path.removeprefix("/").partition("/")
+        name, _, conversation = prefix.partition("@")
+        provider = self._provider(name)
+        request = Request(
+            provider=provider.name if provider else None,
+            conversation=conversation,
+            method=incoming.method,
+            path=incoming.url.path,
+            query=dict(incoming.query_params),
+            headers=dict(incoming.headers),
+            json=_json(body),
+        )
+        self.requests.append(request)
+        if provider is None:
+            known = ", ".join(sorted({*providers.names(), *self.third_party}))
+            rejection = Status(404, f"no provider is at {request.path}: the path must begin with one of {known}")
+            await _reject_request(rejection, None, request, scope, receive, send)
+            return
+        endpoint = provider.traits.endpoint
+        parsed = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
+        if isinstance(parsed, Status):
+            await _reject_request(parsed, provider, request, scope, receive, send)
+            return
+        violations = validate_request(provider, request.json, model=parsed.model) if self._strict else []
+        if violations:
+            await _reject_request(Status(400, violations[0].message), provider, request, scope, receive, send)
+            return
+        turn = await self._player.next_turn(request)
+        if isinstance(turn, Status):
+            await _reject_request(turn, provider, request, scope, receive, send)
+            return
+        if isinstance(turn, RawBytes):
+            content_type = turn.content_type or CONTENT_TYPES[provider.traits.framing]
+            await self._stream(
+                list(split_reads([turn.data], self._read_size)), content_type, request, scope, receive, send
+            )
+            return
+        seed = f"{provider.name}|{conversation}|{request.number}"
+        renderer = StreamRenderer(
+            provider,
+            response_id=make_response_id(endpoint, seed),
+            model=parsed.model,
+            call_id=lambda index: make_call_id(endpoint, f"{seed}|{index}"),
+            delta_size=self._delta_size,
+            signature=provider.traits.sign_call(parsed.model, seed),
+        )
+        try:
+            steps: Iterable[Step] = renderer.steps(turn, reported_usage(provider, request.json, turn))
+        except Exception as error:
+            # The client gets the message, and the server continues.
+            message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
+            await _reject_request(Status(500, message, retry=False), provider, request, scope, receive, send)
+            return
+        content_type = CONTENT_TYPES[provider.traits.framing]
+        if parsed.as_array:
+            steps, content_type = to_json_array(steps), CONTENT_TYPES["json_array"]
+        await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)
+
+    def _provider(self, name: str) -> Provider | None:
+        if name in self.third_party:
+            return self.third_party[name]
+        try:
+            return providers.get(name)
+        except UnknownProvider:
+            return None
+
+    async def _stream(
+        self,
+        steps: list[Step],
+        content_type: str,
+        request: Request,
+        scope: types.Scope,
+        receive: types.Receive,
+        send: types.Send,
+    ) -> None:
+        request.status = 200
+        headers = [(b"content-type", content_type.encode()), (b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
+        try:
+            for remaining, step in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
+                pause = self._delay if remaining else 0.0
+                if isinstance(step, bytes):
+                    await send({"type": "http.response.body", "body": step, "more_body": True})
+                elif isinstance(step, Stall):
+                    pause = step.seconds
+                else:
+                    self._disconnect(scope)
+                    await disconnected
+                    return
+                # Yield also without a pause, so that the loop can read the end of the connection.
+                await asyncio.wait({disconnected}, timeout=pause) if pause else await asyncio.sleep(0)
+                if disconnected.done():
+                    # A client that received everything, with the wire's terminator, may close the connection.
+                    request.disconnected = remaining > 0 and not self.is_closing
+                    return
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            disconnected.cancel()
+
+
+async def _wait_for_disconnect(receive: types.Receive) -> None:
+    """Return when the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _reject_request(
+    rejection: Status,
+    provider: Provider | None,
+    request: Request,
+    scope: types.Scope,
+    receive: types.Receive,
+    send: types.Send,
+) -> None:
+    """Send an error response in the provider's format."""
+    request.status = rejection.status
+    message = rejection.message or PHRASES.get(rejection.status, f"HTTP status {rejection.status}")
+    body: dict[str, Any] = {"error": {"message": message}}
+    headers = {}
+    if provider is not None:
+        body = provider.error_body(rejection.status, message, rejection.code)
+        endpoint = provider.traits.endpoint
+        name = rejection.code or endpoint.error_names.get(rejection.status)
+        if endpoint.error_name_header is not None and name is not None:
+            headers[endpoint.error_name_header] = name
+    if rejection.retry_after is not None:
+        headers["retry-after"] = f"{rejection.retry_after:g}"
+    if not rejection.retry:
+        headers["x-should-retry"] = "false"
+    await responses.JSONResponse(body, rejection.status, headers)(scope, receive, send)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (RecursionError, ValueError):
+        return None
