@@ -1,1 +1,1 @@
-"""Bridges to other protocols and libraries, one in each module. Each is imported by name and needs its extra."""
+"""Bridges to other protocols and libraries, a module or package each, imported by name. Each needs its extra."""
