@@ -16,14 +16,25 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from streamkit import providers
-from streamkit.cli.connection import request_settings, request_url
+from streamkit.cli.connection import request_url
+from streamkit.cli.demo_conversation import (
+    CALLS,
+    QUESTION,
+    RESPONSE,
+    SECONDS,
+    WEATHER,
+    DemoResult,
+    converse,
+    print_verdict,
+    serve_script,
+    split_frames,
+)
+from streamkit.cli.demo_eager import EAGER_WIRES, compare_eager
 from streamkit.cli.terminal import escape_line, escape_text, raw_stream
-from streamkit.framing import framer_for
 from streamkit.providers.provider import Provider
 from streamkit.redaction import redact
 from streamkit.turn import Turn
@@ -32,65 +43,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from streamkit.events import Event
-    from streamkit.testing import Server
 
 __all__ = ["configure", "run"]
 
 _CHAT_EXAMPLES = ("azure_openai", "openai_chat", "openai_compatible")  # of the many providers with Chat Completions
-_EAGER_WIRES = ("anthropic", "openai_chat")  # blocks with an end; a call that ends when the next one starts
-_DELTA_SIZE, _DELAY = 6, 0.02  # characters, seconds: about 75 tokens a second
-_LOOP_TURNS = 10  # of the event loop between two frames when nothing is timed; two are enough for a tool without I/O
-
-_QUESTION = "Is it warmer in Oslo or in Bergen?"
-_RESPONSE = "Bergen: 9 degrees and rain. Oslo has 4 degrees and snow."
-_WEATHER = {"Oslo": "4 degrees, snow", "Bergen": "9 degrees, rain"}
-_FAILURE = "get_weather failed with TimeoutError: the station is silent."
-_CALLS = [("get_weather", {"city": city}) for city in ("Oslo", "Bergen", "Bergen")]
-_RESULTS = [("completed", _WEATHER["Oslo"]), ("error", _FAILURE), ("completed", _WEATHER["Bergen"])]
-# The letter is so long that, on a terminal, both cities are read before the response is complete.
-_EAGER_CALLS = [*_CALLS[:2], ("send_message", {"to": "Ida", "text": "I come on Friday at eight. Yours, Jo. " * 8})]
-_RESPONSE_COMPLETE = "response complete"
-_SECONDS = {"Oslo": 0.9, "Bergen": 0.5, "message": 0.2}  # the time that each call takes on a terminal
-
-
-@dataclass(slots=True)
-class DemoResult:
-    """The outcome of one conversation with one provider.
-
-    Attributes:
-        provider: the provider's name.
-        events: the number of events of the run.
-        calls: name and arguments of each call, in order.
-        results: status of each call, and its value or error.
-        ids: canonical id of each call.
-        text: the last response's text.
-        messages: the conversation in the provider's format.
-        responses: the bytes of each response.
-        moments: what happened in an eager run, in this order, with the seconds since the request.
-        problem: a sentence on the error, or None.
-    """
-
-    provider: str
-    events: int = 0
-    calls: list[tuple[str, Any]] = field(default_factory=list)
-    results: list[tuple[str, Any]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    text: str = ""
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    responses: list[bytes] = field(default_factory=list)
-    moments: dict[str, float] = field(default_factory=dict)
-    problem: str | None = None
-
-    def differences(self) -> Iterator[str]:
-        """Return the differences from the script, one sentence each."""
-        actual = {"calls": self.calls, "results": self.results, "text": self.text}
-        for title, value in {"calls": _CALLS, "results": _RESULTS, "text": _RESPONSE}.items():
-            if actual[title] != value and not self.problem:
-                yield f"{self.provider} differs: {title}: {actual[title]!r}, not {value!r}"
-        if len(set(self.ids)) != len(self.calls):
-            yield f"{self.provider} differs: the canonical ids are not unique: {', '.join(self.ids)}"
-        if self.problem:
-            yield f"{self.provider} differs: {self.problem}"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     # FORCE_COLOR, which CI sets, makes rich report a terminal for a file too.
     is_live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
     differences = anyio.run(_compare_wires, names, console, is_live)
-    eager_differences = anyio.run(_compare_eager, names if options.provider else _EAGER_WIRES, console, is_live)
+    eager_differences = anyio.run(compare_eager, names if options.provider else EAGER_WIRES, console, is_live)
     return 1 if differences or eager_differences else 0
 
 
@@ -122,73 +78,17 @@ def list_wires() -> list[str]:
     return [name for names in by_wire.values() for name in [n for n in names if n in _CHAT_EXAMPLES] or names[:1]]
 
 
-async def _converse(
-    result: DemoResult, server: Server, tools: Sequence[Any], show: Callable[[Event], None], *, by_frame: bool = False
-) -> None:
-    """Run the conversation over HTTP and record it in *result*; with *by_frame*, let tools run between two frames."""
-    import anyio.lowlevel
-    import httpx
-
-    from streamkit.errors import StreamkitError
-    from streamkit.events import RoundFinished
-    from streamkit.execution import run_loop
-    from streamkit.history import Content
-
-    endpoint = providers.get(result.provider).traits.endpoint
-    url = request_url(endpoint, "demo", server.base_url(result.provider, result.provider))
-
-    async def read_response(context: Any) -> AsyncIterator[bytes]:
-        result.responses.append(b"")
-        async with http.stream("POST", url, json={**request_settings(endpoint, "demo"), **context.request}) as response:
-            async for data in response.aiter_bytes():
-                result.responses[-1] += data
-                if not by_frame:
-                    yield data
-        for frame in _split_frames(result.provider, result.responses[-1]) if by_frame else ():
-            yield frame
-            for _ in range(_LOOP_TURNS):
-                await anyio.lowlevel.checkpoint()
-
-    history = [Content.human(_QUESTION)]
-    try:
-        async with (
-            httpx.AsyncClient(timeout=30.0, trust_env=False) as http,  # no proxy: the server is on this machine
-            run_loop(read_response, provider=result.provider, tools=tools, history=history, run_key="demo") as run,
-        ):
-            async for event in run:
-                result.events += 1
-                if isinstance(event, RoundFinished) and event.update is not None:
-                    for outcome in event.update.results:
-                        result.calls.append((outcome.call.name, outcome.call.arguments))
-                        result.results.append((outcome.status, outcome.value or outcome.error))
-                        result.ids.append(outcome.call.id)
-                show(event)
-        result.text, result.messages = run.text, run.thread
-    except (StreamkitError, httpx.HTTPError) as error:
-        result.problem = f"{type(error).__name__}: {error}"
-
-
-def _split_frames(provider: str, data: bytes) -> list[bytes]:
-    """Split the bytes of a response at the ends of its frames."""
-    framer = framer_for(providers.get(provider).traits.framing)
-    ends = [end for end in range(1, len(data)) if framer.feed(data[end - 1 : end])]
-    return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True) if data]
-
-
-# ---------------------------------------------------------------- one conversation on every wire
-
-
 async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) -> list[str]:
     """Run the scripted conversation with each provider; return every difference from the script."""
     import anyio
     from rich.text import Text
 
-    from streamkit.testing import Call, Reply, serve
+    from streamkit.testing import Call, Reply
 
     script = [
-        Reply("I ask both weather stations.", *(Call(*call) for call in _CALLS[:2])),
-        Reply("Bergen did not answer; I ask there again.", Call(*_CALLS[2])),
-        Reply(_RESPONSE),
+        Reply("I ask both weather stations.", *(Call(*call) for call in CALLS[:2])),
+        Reply("Bergen did not answer; I ask there again.", Call(*CALLS[2])),
+        Reply(RESPONSE),
     ]
     speed = min(1.0, 4 / len(names)) if is_live else 0.0  # about ten seconds, however many wires there are
     results = [DemoResult(name) for name in names]
@@ -197,12 +97,12 @@ async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) 
     async def get_weather(city: str) -> str:
         """Return the current weather in a city."""
         cities.append(city)
-        await anyio.sleep(_SECONDS[city] * speed)
+        await anyio.sleep(SECONDS[city] * speed)
         if city == "Bergen" and cities.count(city) == 1:
             raise TimeoutError("the station is silent")
-        return _WEATHER[city]
+        return WEATHER[city]
 
-    async with serve(script, delta_size=_DELTA_SIZE, delay=_DELAY * speed) as server:
+    async with serve_script(script, speed) as server:
         console.print(f"One scripted conversation over HTTP on {server.url}: {len(names)} wire(s).")
         for result in results:
             url = request_url(
@@ -215,14 +115,14 @@ async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) 
                 Text.assemble("\n", (escape_line(result.provider), "bold"), "  ", (f"POST {escape_line(path)}", "dim"))
             )
             view = ConversationView(console)
-            view.print_line("you", _QUESTION)
+            view.print_line("you", QUESTION)
             cities.clear()
-            await _converse(result, server, [get_weather], view.show)
+            await converse(result, server, [get_weather], view.show)
             view.end_line()
     _print_table(results, console)
     differences = [line for result in results for line in result.differences()]
     where = f"the same on each of the {len(names)} wires" if len(names) > 1 else f"as scripted on {names[0]}"
-    _print_verdict(differences, f"Calls, results and text are {where}.", console)
+    print_verdict(differences, f"Calls, results and text are {where}.", console)
     return differences
 
 
@@ -294,7 +194,7 @@ def _print_table(results: Sequence[DemoResult], console: Console) -> None:
 
 def _measure(result: DemoResult, repeats: int = 30) -> tuple[int, float]:
     """Replay the responses frame by frame; return the number of chunks and the microseconds of CPU time for each."""
-    rounds = [_split_frames(result.provider, data) for data in result.responses]
+    rounds = [split_frames(result.provider, data) for data in result.responses]
     costs, chunks = [], sum(map(len, rounds))
     for _ in range(repeats):
         spent, ids = 0, []
@@ -310,112 +210,3 @@ def _measure(result: DemoResult, repeats: int = 30) -> tuple[int, float]:
         if ids != result.ids and not result.problem:
             result.problem = f"the same bytes gave other ids when they were read again: {ids}, not {result.ids}"
     return chunks, statistics.median(costs)
-
-
-def _print_verdict(differences: Sequence[str], success: str, console: Console) -> None:
-    """Print the differences, or the sentence that there are none."""
-    for line in differences:
-        console.print(escape_line(redact(line)), style="red", markup=False)
-    if not differences:
-        console.print(escape_line(success), style="green", markup=False)
-
-
-# ---------------------------------------------------------------- eager start
-
-
-async def _compare_eager(names: Sequence[str], console: Console, is_live: bool) -> list[str]:
-    """Read one response with eager start and without; return errors of the two runs and their differences."""
-    import anyio
-
-    from streamkit.testing import Call, Reply, serve
-
-    console.print(
-        "\n[bold]Eager start:[/bold] get_weather only reads. With eager=True it starts as soon as its call is "
-        "complete, while the response still arrives. send_message starts after the response is complete. Each line "
-        "shows when the calls for Oslo, Bergen and the message start."
-    )
-    script = [Reply("I look it up, and write to Ida.", *(Call(*call) for call in _EAGER_CALLS)), Reply(_RESPONSE)]
-    delay = _DELAY if is_live else 0.0
-    differences: list[str] = []
-    for name in names:
-        console.print(f"\n{escape_line(name)}", style="bold", markup=False)
-        without, eager = DemoResult(name), DemoResult(name)
-        async with (
-            # Two servers, so that both runs get the same ids. They run at the same time, under the same load.
-            serve(script, delta_size=_DELTA_SIZE, delay=delay) as server,
-            serve(script, delta_size=_DELTA_SIZE, delay=delay) as other,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(_run_eagerly, without, server, False, is_live)
-            tasks.start_soon(_run_eagerly, eager, other, True, is_live)
-        for result, title in ((without, "eager=False"), (eager, "eager=True")):
-            moments = [f"{label} {seconds:.2f} s" if is_live else label for label, seconds in result.moments.items()]
-            console.print(f"  {title:<11}  {escape_line(', '.join(moments))}", markup=False, soft_wrap=True)
-            if result.problem:
-                differences.append(f"{name}, {title}: {result.problem}")
-        if not differences:
-            differences += _eager_differences(without, eager)
-        if not differences and not _early_calls(eager):
-            console.print(
-                f"{escape_line(name)} does not report the end of a call before the finish, so no call can start early.",
-                markup=False,
-            )
-    console.print()
-    _print_verdict(differences, "With eager=True and without, calls, results and messages are equal.", console)
-    return differences
-
-
-async def _run_eagerly(result: DemoResult, server: Server, is_eager: bool, is_live: bool) -> None:
-    """Run the conversation with three calls, and record the start of each call and the end of the response."""
-    import anyio
-
-    from streamkit.events import Finished, RoundFinished
-    from streamkit.tools import tool
-
-    start = time.monotonic()
-
-    def record(label: str) -> None:
-        result.moments.setdefault(label, time.monotonic() - start)
-
-    def show(event: Event) -> None:
-        if isinstance(event, Finished):
-            record(_RESPONSE_COMPLETE)
-        elif isinstance(event, RoundFinished) and event.update is not None:
-            record("results complete")
-
-    @tool(eager=is_eager)
-    async def get_weather(city: str) -> str:
-        """Return the current weather in a city."""
-        record(city)
-        await anyio.sleep(_SECONDS[city] if is_live else 0.0)
-        return _WEATHER[city]
-
-    @tool
-    async def send_message(to: str, text: str) -> str:
-        """Send a message to a person."""
-        record("message")
-        await anyio.sleep(_SECONDS["message"] if is_live else 0.0)
-        return f"{len(text)} characters were sent to {to}"
-
-    await _converse(result, server, [get_weather, send_message], show, by_frame=not is_live)
-
-
-def _early_calls(result: DemoResult) -> list[str]:
-    """Return the calls that started before the response was complete."""
-    order = list(result.moments)
-    return order[: order.index(_RESPONSE_COMPLETE)]
-
-
-def _eager_differences(without: DemoResult, eager: DemoResult) -> Iterator[str]:
-    """Return each call that started too early or too late, and each difference between the two runs."""
-    name = without.provider
-    for label in _early_calls(without):
-        yield f"{name}: the call {label} started before the response was complete, without eager=True."
-    if "message" in _early_calls(eager):
-        yield f"{name}: the call message started before the response was complete, which its tool does not allow."
-    if name in _EAGER_WIRES and not _early_calls(eager):
-        yield f"{name}: no call started before the response was complete, with eager=True."
-    for title in ("calls", "results", "ids", "text", "messages"):
-        value, eager_value = getattr(without, title), getattr(eager, title)
-        if value != eager_value:
-            yield f"{name}: {title} with eager=True: {eager_value!r}, without: {value!r}"

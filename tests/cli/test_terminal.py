@@ -189,8 +189,8 @@ def texts(value: Any) -> Iterator[str]:
 def test_demo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from streamkit.cli import demo
 
-    monkeypatch.setattr(demo, "_RESPONSE", f"Response {HOSTILE}")
-    monkeypatch.setattr(demo, "_WEATHER", {"Oslo": HOSTILE, "Bergen": HOSTILE})
+    monkeypatch.setattr(demo, "RESPONSE", f"Response {HOSTILE}")
+    monkeypatch.setattr(demo, "WEATHER", {"Oslo": HOSTILE, "Bergen": HOSTILE})
     assert main(["demo", "--provider", "openai_chat"]) == 1  # the script's results differ
     out, err = capsys.readouterr()
     check(out)
