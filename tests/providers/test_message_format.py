@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from providers.test_importers import CONVERSATIONS
+from imported_messages import CONVERSATIONS
 
 from streamkit import Content, UsageError, parse_messages, providers, render, render_request
 from streamkit.history import OpaqueBlock

@@ -1,4 +1,4 @@
-"""Contents of the chats of Google's SDKs, which keep each chunk of a stream as a content of its own."""
+"""Gemini's contents to history, and back; also those of Google's SDKs, where each chunk is a content of its own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ from typing import Any
 
 import pytest
 from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+from imported_messages import SPOKEN, Json, calls_of, results_of, rounds
 
-from streamkit import Turn, parse_messages, render
-from streamkit.history import FileBlock, ImageBlock, ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
+from streamkit import Turn, parse_messages, providers, render
+from streamkit.history import (
+    FileBlock,
+    ImageBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.ids import is_canonical
 
 
 def model(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +82,120 @@ def test_contents_of_the_user_and_contents_with_further_fields_stay_apart() -> N
     messages = [QUESTION, QUESTION, {**model({"text": "a"}), "x": 1}, model({"text": "b"})]
     contents = parse_messages(messages, "gemini")
     assert [content.speaker for content in contents] == ["human", "human", "ai", "ai"]
+
+
+def test_gemini_parses_both_spellings_and_pairs_results_without_ids_by_function_and_order() -> None:
+    contents = parse_messages(
+        [
+            {
+                "role": "model",
+                "parts": [
+                    {"function_call": {"name": "f", "args": {"some_key": 1}}, "thought_signature": b"\x01"},
+                    {"function_call": {"name": "g", "args": {}}},
+                    {"function_call": {"name": "f", "args": {"some_key": 2}}},
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    {"function_response": {"name": "f", "response": {"error": "boom"}}},
+                    {"function_response": {"name": "f", "response": {"output": 2}}},
+                    {"function_response": {"name": "g", "response": {"result": 3}}},
+                ],
+            },
+        ],
+        "gemini",
+    )
+    first, second, third = calls_of(contents)
+    assert len({first.id, second.id, third.id}) == 3
+    assert all(is_canonical(call.id) for call in (first, second, third))
+    assert (first.parameters, first.metadata["thoughtSignature"]) == ({"some_key": 1}, "AQ==")
+    assert [(result.call_id, result.error, result.result) for result in results_of(contents)] == [
+        (first.id, "boom", None),
+        (third.id, None, {"output": 2}),
+        (second.id, None, 3),
+    ]
+
+
+def test_gemini_keeps_signed_empty_texts_and_server_tools() -> None:
+    parts: list[Json] = [
+        {"text": "hm", "thought": True, "thoughtSignature": "A"},
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+        {"inlineData": {"mimeType": "image/png", "data": "QQ=="}, "thoughtSignature": "B"},
+        {"text": "", "thoughtSignature": "C"},
+    ]
+    provider_messages = [{"role": "user", "parts": [{"text": "?"}]}, {"role": "model", "parts": parts}]
+    assert render(parse_messages(provider_messages, "gemini"), "gemini") == provider_messages
+
+
+def test_gemini_roles_files_and_string_parts_are_parsed() -> None:
+    contents = parse_messages(
+        [
+            {"parts": ["hello", 3, {"inlineData": {"mimeType": "image/png", "data": "QQ==", "displayName": "a"}}]},
+            {"role": "model", "parts": ["there", {"toolCall": {"id": "1", "toolType": "MAPS", "args": {"q": 1}}}]},
+            {"role": "function", "parts": {"functionResponse": {"name": "f", "response": {"result": {"a": 1}}}}},
+            {"role": "robot", "parts": []},
+        ],
+        "gemini",
+        system=["Be brief.", 3],
+    )
+    assert [content.speaker for content in contents] == ["system", "human", "ai", "tool", "robot"]
+    assert contents[1].blocks[2] == FileBlock(media_type="image/png", data="QQ==", name="a")
+    tool = contents[2].blocks[1]
+    assert isinstance(tool, ServerToolBlock)
+    assert (tool.id, tool.name, tool.arguments, tool.result) == ("1", "MAPS", {"q": 1}, None)
+    (result,) = results_of(contents)
+    assert (result.call_id, result.result) == ("", {"result": {"a": 1}})
+
+
+def test_call_with_a_result_by_id_gets_no_result_without_an_id() -> None:
+    parts = [{"functionCall": {"name": "f", "args": {"n": n}, "id": str(n)}} for n in (1, 2)]
+    answers: list[Json] = [{"name": "f", "id": "1"}, {"name": "f"}]
+    contents = parse_messages(
+        [{"role": "model", "parts": parts}, {"parts": [{"functionResponse": answer} for answer in answers]}], "gemini"
+    )
+    assert [result.call_id for result in results_of(contents)] == [call.id for call in calls_of(contents)]
+
+
+@given(rounds(), st.data())
+def test_gemini_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
+    system = data.draw(SPOKEN)
+    with_ids = data.draw(st.booleans())
+    provider_messages: list[Json] = [{"role": "user", "parts": [{"text": "?"}]}]
+    for text, calls, question in drawn_rounds:
+        parts: list[Json] = []
+        if data.draw(st.booleans()):
+            parts.append({"text": data.draw(SPOKEN), "thought": True, "thoughtSignature": "T"})
+        if text:
+            parts.append({"text": text} | data.draw(st.sampled_from([{}, {"thoughtSignature": "S"}])))
+        for call_id, name, arguments, _ in calls:
+            call = {"name": name, "args": arguments} | ({"id": call_id} if with_ids else {})
+            parts.append({"functionCall": call} | data.draw(st.sampled_from([{}, {"thoughtSignature": "F"}])))
+        provider_messages.append({"role": "model", "parts": parts})
+        said: list[Json] = []
+        for call_id, name, _, result in calls:
+            response = data.draw(st.sampled_from([{"result": result}, {"error": "boom"}, {"output": 1, "more": [2]}]))
+            answer = {"name": name, "response": response} | ({"id": call_id} if with_ids else {})
+            said.append({"functionResponse": answer})
+        said.append({"text": question})
+        said += data.draw(
+            st.lists(
+                st.sampled_from(
+                    [
+                        {"inlineData": {"mimeType": "image/png", "data": "QQ=="}},
+                        {"inlineData": {"mimeType": "application/pdf", "data": "QQ=="}},
+                        {"fileData": {"fileUri": "gs://a/b", "mimeType": "video/mp4"}},
+                        {"fileData": {"fileUri": "https://a/b.png"}},
+                    ]
+                ),
+                max_size=2,
+            )
+        )
+        provider_messages.append({"role": "user", "parts": said})
+    contents = parse_messages(provider_messages, "gemini", system=system)
+    assert render(contents, "gemini") == provider_messages
+    assert providers.render_request(contents, "gemini")["systemInstruction"] == {"parts": [{"text": system}]}
 
 
 @pytest.mark.parametrize(
