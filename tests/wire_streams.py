@@ -70,6 +70,20 @@ def gemini(*parts: Chunk, finish: Any = None, **fields: Any) -> Chunk:
     return {"candidates": [candidate], "responseId": "resp-1", "modelVersion": "m-1", **fields}
 
 
+#: The chunks of a response that is the text "Hello".
+HELLO = {
+    "openai_chat": [chat({"content": "Hello"}), chat({}, "stop")],
+    "anthropic": [
+        message_start(),
+        *block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Hello"}),
+        *message_end(),
+    ],
+    "gemini": [gemini({"text": "Hello"}), gemini(finish="STOP")],
+}
+
+#: The page of a proxy, in place of a response.
+HTML = b"<!DOCTYPE html>\n<html><body>\n\n<h1>502 Bad Gateway</h1></body></html>"
+
 # ---------------------------------------------------------------- framing and cutting
 
 
