@@ -1,10 +1,11 @@
 """The asynchronous shell: run tools, and make further requests.
 
-Pure: ``round`` has the calls of a turn and their results, ``blocked_calls`` why some may not run, ``thread_update``
-what they add to the conversation, ``scheduler`` which calls may start, ``policies`` eager start, circuit breaker and
-retries, ``context`` what a request is made from, ``state`` a run that was left as data, ``entries`` what happens in a
-run as data (``replay`` reads them back), ``options`` the configuration, ``budget`` what a run may spend and has spent,
-``run_warnings`` its warnings, ``notifications`` the calls of a run for people.
+Pure: ``round`` has the calls of a turn and their results (``calls_without_turn`` checks those of a list),
+``blocked_calls`` why some may not run, ``thread_update`` what they add to the conversation, ``scheduler`` which calls
+may start, ``policies`` eager start, circuit breaker and retries, ``context`` what a request is made from, ``state`` a
+run that was left as data, ``entries`` what happens in a run as data (``replay`` reads them back), ``options`` the
+configuration, ``budget`` what a run may spend and has spent, ``run_warnings`` its warnings, ``notifications`` the calls
+of a run for people.
 
 Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
 ``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``, with

@@ -18,16 +18,10 @@ from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.blocked_calls import blocked_result, reason_to_block, to_stopped_error
+from streamkit.execution.calls_without_turn import build_assistant_content, check_calls, with_distinct_ids
 from streamkit.execution.format_callbacks import FormatCallbacks
 from streamkit.execution.sendable_results import to_sendable_result
-from streamkit.execution.thread_update import (
-    ThreadLayout,
-    ThreadUpdate,
-    build_assistant_content,
-    build_thread_update,
-    check_layout,
-    with_distinct_ids,
-)
+from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate, build_thread_update, check_layout
 from streamkit.history import Content
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import RenderOptions
@@ -120,7 +114,7 @@ class Round:
         if self._provider is None and not self._callbacks.is_complete:
             raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
         if self.turn is None:
-            calls, self._warnings = with_distinct_ids(_check_calls(turn_or_calls))
+            calls, self._warnings = with_distinct_ids(check_calls(turn_or_calls))
             self._set_calls(calls)
         elif self.turn.closed or self.turn.done:
             self.turn.close()
@@ -345,23 +339,3 @@ class Round:
         if self.turn is not None and call.id not in self._executable:
             return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn.error, self.turn.finish)}.")
         return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
-
-
-def _check_calls(calls: object) -> list[ToolCall]:
-    """Return calls that come without a turn as a list.
-
-    Raises:
-        UsageError: they are not a list of calls, or a field of one has another type than declared.
-    """
-    expected = "pass a Turn or a list of its calls, as in turn.calls"
-    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
-        raise UsageError(f"{expected}, not {type(calls).__name__}")
-    checked = list(calls)
-    for call in checked:
-        if not isinstance(call, ToolCall):
-            raise UsageError(f"{expected}, not a list with {type(call).__name__}")
-        try:
-            msgspec.convert({name: getattr(call, name) for name in call.__struct_fields__}, ToolCall)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"a call of {call.name!r} is not valid: {error}") from None
-    return checked

@@ -7,15 +7,14 @@ in ``docs/rules.md``, "Batched and sequential". This module must not depend on h
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from pydantic import ValidationError
 
-from streamkit.accumulator.to_content import to_tool_call_block
-from streamkit.calls import CLIENT_ITEM, CLIENT_ITEM_REFERENCE, StreamWarning, ToolCall, ToolResult
+from streamkit.calls import CLIENT_ITEM, CLIENT_ITEM_REFERENCE, StreamWarning, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.format_callbacks import FormatCallbacks
 from streamkit.execution.signed_steps import reason_to_batch, signature_fields
@@ -23,7 +22,6 @@ from streamkit.history import Block, Content, ToolCallBlock, ToolResponseBlock
 from streamkit.history.content import create_stored
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import RESULT_LIMIT, to_stored_result
-from streamkit.ids import derived_tool_id
 from streamkit.model_copy import copy_with
 from streamkit.providers.origin import RenderOptions, origin_metadata
 from streamkit.providers.provider import Provider, RenderedMessages
@@ -31,12 +29,10 @@ from streamkit.providers.provider import Provider, RenderedMessages
 __all__ = [
     "ThreadLayout",
     "ThreadUpdate",
-    "build_assistant_content",
     "build_thread_update",
     "check_layout",
     "decode_thread_update",
     "mark_interrupted",
-    "with_distinct_ids",
 ]
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
@@ -97,35 +93,6 @@ def check_layout(layout: str) -> None:
     """
     if layout not in _LAYOUTS:
         raise UsageError(f"shape must be {' or '.join(map(repr, _LAYOUTS))}, not {layout!r}")
-
-
-def with_distinct_ids(calls: Iterable[ToolCall]) -> tuple[list[ToolCall], list[StreamWarning]]:
-    """Return calls of which no two have the same id, and a warning for each that got another one.
-
-    Results, messages and a tool's idempotency key depend on the id. Calls of a turn always have different ones; a list
-    of calls may come from several turns, whose servers number their calls anew.
-    """
-    distinct: dict[str, ToolCall] = {}
-    warnings: list[StreamWarning] = []
-    for number, call in enumerate(calls):
-        salt = 0
-        new_id = call.id
-        while new_id in distinct:
-            new_id = derived_tool_id(raw_id=call.id, tool_name=call.name, turn_key=str(salt), call_index=number)
-            salt += 1
-        if new_id != call.id:
-            message = f"the id {call.id!r} of a call of {call.name!r} is that of an earlier call: it is now {new_id!r}"
-            warnings.append(StreamWarning("repeated_id", message, new_id))
-            call = msgspec.structs.replace(call, id=new_id)
-        distinct[new_id] = call
-    return list(distinct.values()), warnings
-
-
-def build_assistant_content(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
-    """Return the assistant's content for calls that come without their turn."""
-    origin = {} if provider is None else {"provider": provider.name}
-    blocks = [dict(to_tool_call_block(call, origin)) for call in calls]
-    return Content.model_validate({"speaker": "ai", "blocks": blocks})  # such calls may be the caller's own
 
 
 def build_thread_update(
