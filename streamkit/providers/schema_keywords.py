@@ -23,7 +23,7 @@ DEEPEST = 60
 
 def resolve_schema(schema: Any, root: Json) -> Json:
     """Return a schema with what it refers to in place of the reference; an empty one for what is no schema."""
-    from streamkit.tools.placeholder_nulls import resolve_reference
+    from streamkit.tools.schema_references import resolve_reference
 
     if not isinstance(schema, dict):
         return {}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamkit.providers.schema_keywords import COMBINATIONS, DEEPEST, SCHEMAS_BY_NAME, UNIONS, Json, resolve_schema
-from streamkit.tools.placeholder_nulls import resolve_reference
+from streamkit.tools.schema_references import resolve_reference
 
 __all__ = ["OneTypeSchema", "with_types"]
 

@@ -7,13 +7,13 @@ had been sent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["accepts_null", "drop_placeholder_nulls", "follow_reference", "resolve_reference", "unescape_json_pointer"]
+from streamkit.tools.schema_references import resolve_reference
 
-_URI_BYTES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+__all__ = ["accepts_null", "drop_placeholder_nulls"]
+
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
@@ -67,40 +67,6 @@ def _allows_null(node: Mapping[str, Any]) -> bool:
         values = [node["const"]] if "const" in node else node["enum"]
         return isinstance(values, list) and None in values
     return "properties" not in node and "items" not in node
-
-
-def resolve_reference(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the schema to which a reference within the root schema refers, None if there is none."""
-    node = follow_reference(reference, root)
-    return node if isinstance(node, Mapping) else None
-
-
-def follow_reference(reference: Any, root: Any) -> Any:
-    """Return what a reference within a document refers to, None if there is nothing."""
-    if reference == "#":
-        return root
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
-    node = root
-    for step in reference[2:].split("/"):
-        if isinstance(node, list):
-            node = node[int(step)] if step.isdecimal() and int(step) < len(node) else None
-        elif isinstance(node, Mapping):
-            name = unescape_json_pointer(step)
-            # A reference is a URI: "#/definitions/Record%3Cstring%3E" (vega/ts-json-schema-generator, ``encodeRefs``).
-            node = node.get(name) if name in node else node.get(unescape_json_pointer(_decode_uri(step)))
-        else:
-            return None
-    return node
-
-
-def _decode_uri(text: str) -> str:
-    return _URI_BYTES.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), text)
-
-
-def unescape_json_pointer(step: str) -> str:
-    """Return the name that a step of a JSON pointer represents."""
-    return step.replace("~1", "/").replace("~0", "~")
 
 
 def _options(schema: Any, root: Mapping[str, Any], seen: set[str] | None = None) -> Iterator[Mapping[str, Any]]:

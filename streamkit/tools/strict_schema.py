@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from streamkit.errors import UsageError
-from streamkit.tools.placeholder_nulls import accepts_null, resolve_reference, unescape_json_pointer
+from streamkit.tools.placeholder_nulls import accepts_null
+from streamkit.tools.schema_references import resolve_reference, unescape_json_pointer
 from streamkit.tools.strict_profile import StrictProfile
 
 __all__ = ["StrictSchema", "check_strict"]
