@@ -27,7 +27,7 @@ def first_words(section: str, count: int = 1) -> set[Any]:
     """Return the first words of the lines that the program of a section prints."""
     code = GUIDE.split(f"## {section}\n")[1].split("```python\n")[1].split("```")[0]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=True, cwd=ROOT
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300, check=True, cwd=ROOT
     )
     words = [tuple(line.split(" ")[:count]) for line in done.stdout.splitlines()]
     return {line[0] for line in words} if count == 1 else set(words)

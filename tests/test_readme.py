@@ -30,7 +30,7 @@ def test_the_code_runs(code: str) -> None:
     if IS_SQLITE_TOO_OLD and "DBOS(" in code:
         pytest.skip(REASON)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
