@@ -29,7 +29,7 @@ from streamkit import providers
 from streamkit.cli.connection import read_key, request_headers
 from streamkit.cli.gateway_upstreams import ConfiguredUpstream, configure_upstream, parse_upstream, read_config
 from streamkit.cli.observation import TAP_PORT, add_record_argument, observation
-from streamkit.cli.serving import address_of, is_loopback, listen, port_number, server_settings
+from streamkit.cli.serving import address_of, is_loopback, listen, port_number, serve_until_signal, terminated_in_order
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
 _PORT = 8700
 _FILES = 8192  # enough for the most responses that the gateway serves at the same time
 _MOST_CHANGES = 1000  # that are printed; some name an id
-_PATIENCE = 30  # seconds in which open responses may end after Ctrl-C
+_LONGEST_NAME = 200  # characters of a path or of a model, which a client chooses
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     secrets = [*(upstream.key or "" for upstream in upstreams), key or ""]
     notes = Notes(secrets=secrets)
     is_observed = options.tap is not None or options.record is not None
-    with listening, observation(options.tap, options.record, secrets, notes.print) as observer:
+    with terminated_in_order(), listening, observation(options.tap, options.record, secrets, notes.print) as observer:
         required = key if options.require_key else None
         arguments = upstreams, required, listening, observer if is_observed else None, notes
         has_uvloop = find_spec("uvloop") is not None  # not on Windows
@@ -144,12 +144,16 @@ async def _serve(
     notes: Notes,
 ) -> None:
     """Serve on a socket until a signal."""
-    import uvicorn
-
     from streamkit.bridges.gateway import Gateway, Upstream
+    from streamkit.cli.terminal import OutputError
     from streamkit.cli.upstream_client import ask_over_http, open_client
 
     reported: set[str] = set()
+
+    def report(exchange: Exchange) -> None:
+        with contextlib.suppress(OutputError):  # its reader has left, or the disk is full: raised, it ends a connection
+            print_exchange(notes, exchange, reported)
+
     async with open_client() as client:
         gateway = Gateway(
             *(
@@ -164,15 +168,14 @@ async def _serve(
                 for upstream in upstreams
             ),
             key=key,
-            report=lambda exchange: print_exchange(notes, exchange, reported),
+            report=report,
             observer=observer,
         )
-        config = uvicorn.Config(gateway, **server_settings(), timeout_graceful_shutdown=_PATIENCE)
         first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
         notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
         for number, other in enumerate(others, 2):
             notes.print(f"upstream {number}, if those before it fail: {other}")
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await serve_until_signal(gateway, listening, notes.print)
 
 
 def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None:
@@ -190,11 +193,11 @@ def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None
 
 def format_exchange(exchange: Exchange) -> str:
     """Return one line about a request and its response, without secrets and without content."""
-    parts = [str(exchange.status or "-"), exchange.method, exchange.path]
+    parts = [str(exchange.status or "-"), exchange.method, _cut(exchange.path)]
     if exchange.provider is not None:
         model = exchange.upstream_model or "?"
-        named = f" ({exchange.model})" if exchange.model not in (None, model) else ""
-        parts.append(f"{exchange.client} > {exchange.provider} {model}{named}")
+        named = f" ({_cut(exchange.model)})" if exchange.model is not None and exchange.model != model else ""
+        parts.append(f"{exchange.client} > {exchange.provider} {_cut(model)}{named}")
     if exchange.failures:
         failures = "; ".join(failure[:100] for failure in exchange.failures)
         parts.append(f"upstream {exchange.upstream} after {failures}")
@@ -213,6 +216,10 @@ def format_exchange(exchange: Exchange) -> str:
     if exchange.error is not None:
         parts.append(exchange.error[:300])
     return "  ".join(parts)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def _models(model: str | None, pairs: list[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import signal
 import socket
 import threading
 import time
@@ -13,10 +14,20 @@ from typing import Any
 
 from streamkit.errors import UsageError
 
-__all__ = ["address_of", "is_loopback", "listen", "port_number", "served_in_thread", "server_settings"]
+__all__ = [
+    "address_of",
+    "is_loopback",
+    "listen",
+    "port_number",
+    "serve_until_signal",
+    "served_in_thread",
+    "server_settings",
+    "terminated_in_order",
+]
 
 #: Seconds until the thread of a server is left alone. It ends in one or two; its socket must not be closed before.
 _PATIENCE = 30
+_GRACE = 30  # seconds in which open responses may end after Ctrl-C
 
 
 def is_loopback(host: str) -> bool:
@@ -97,3 +108,56 @@ def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None]
             time.sleep(0.01)
         server.should_exit = True
         thread.join(_PATIENCE)
+
+
+async def serve_until_signal(
+    app: Any, listening: socket.socket, report: Callable[[str], None], **settings: Any
+) -> None:
+    """Serve an application until a signal, then let its open responses end.
+
+    Args:
+        app: the ASGI application.
+        listening: the socket.
+        report: prints a line.
+        settings: further ones of uvicorn.
+    """
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            if (count := len(self.server_state.tasks)) and not self.force_exit:
+                responses = "1 open response" if count == 1 else f"{count} open responses"
+                report(f"waiting for {responses}, at most {_GRACE} seconds; Ctrl-C again ends at once")
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(app, **{**server_settings(), **settings}, timeout_graceful_shutdown=_GRACE)
+    await Server(config).serve(sockets=[listening])
+
+
+@contextmanager
+def terminated_in_order() -> Iterator[None]:
+    """Let SIGTERM end a block as Ctrl-C does, and then the process as usual.
+
+    uvicorn sends a signal to its own process again when it has ended. SIGTERM, with which systemd and Docker end a
+    process, would end it at once, without the recordings that wait to be written.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread gets signals
+        return
+    is_terminated = False
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal is_terminated
+        is_terminated = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not is_terminated:
+            raise
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+    if is_terminated:
+        signal.raise_signal(signal.SIGTERM)

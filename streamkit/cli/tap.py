@@ -19,12 +19,12 @@ import argparse
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamkit import providers
 from streamkit.cli.connection import base_address, open_http
 from streamkit.cli.observation import TAP_PORT, add_record_argument, observation
-from streamkit.cli.serving import address_of, is_loopback, listen, port_number, server_settings
+from streamkit.cli.serving import address_of, is_loopback, listen, port_number, serve_until_signal, terminated_in_order
 
 if TYPE_CHECKING:
     import httpx
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 _PORT = 8702
-_PATIENCE = 30  # seconds in which open responses may end after Ctrl-C
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     listening = listen(options.host, options.port)
     if not is_loopback(options.host):
         notes.print(f"Other computers can reach {options.host!r}: their requests pass to {address} too", "yellow")
-    with listening, observation(options.tap_port, options.record, (), notes.print) as observer:
+    with terminated_in_order(), listening, observation(options.tap_port, options.record, (), notes.print) as observer:
         anyio.run(_serve, options.provider, address, listening, notes, observer)
     return 0
 
@@ -74,7 +73,6 @@ async def _serve(
 ) -> None:
     """Serve on a socket until a signal."""
     import httpx
-    import uvicorn
 
     from streamkit.bridges.tap.pass_through import PassThrough
 
@@ -82,10 +80,8 @@ async def _serve(
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
     async with open_http(timeout=timeout, limits=limits) as http:
         app = PassThrough(provider, address, _ask_over_http(http), observer)
-        settings: dict[str, Any] = {**server_settings(), "date_header": False}  # the upstream's own passes
-        config = uvicorn.Config(app, **settings, timeout_graceful_shutdown=_PATIENCE)
         notes.print(f"streamkit tap: {address_of(listening)} passes to {provider} at {address}")
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await serve_until_signal(app, listening, notes.print, date_header=False)  # the upstream's own passes
 
 
 def _ask_over_http(http: httpx.AsyncClient) -> AskUnchanged:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import io
+import json
 import os
 import re
 import signal
@@ -268,6 +270,21 @@ def test_a_line_of_a_request_that_failed():
     assert format_exchange(exchange) == "-  GET  /x  0.00 s  the client disconnected  transport_error: no"
 
 
+def test_a_line_has_a_bounded_length():
+    """Clients choose the path and the model."""
+    exchange = Exchange(
+        method="POST",
+        path="/" + "p" * 9999,
+        client="openai_chat",
+        request_id="r",
+        provider="gemini",
+        model="m" * 9999,
+        upstream_model="u" * 9999,
+    )
+    cut = [f"/{'p' * 199}...", f"openai_chat > gemini {'u' * 200}... ({'m' * 200}...)"]
+    assert format_exchange(exchange) == f"-  POST  {'  '.join(cut)}  0.00 s"
+
+
 @contextmanager
 def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run the command; yield its process and address."""
@@ -306,6 +323,7 @@ def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
         assert data.endswith(b"data: [DONE]\n\n")
         _, written = process.communicate(timeout=10)
     assert process.returncode == 130
+    assert "waiting for 1 open response, at most 30 seconds; Ctrl-C again ends at once" in written
     assert "200  POST  /v1/chat/completions  openai_chat > anthropic claude-sonnet-4-5 (m)" in written
     request = server.requests[0]
     assert request.headers["x-api-key"] == UPSTREAM_KEY
@@ -346,3 +364,20 @@ def test_the_next_upstream_answers_and_the_line_names_it():
     assert listed == f"upstream 2, if those before it fail: ollama at {other}\n"
     assert "disconnected" not in written
     assert "openai_chat > ollama m  upstream 2 after anthropic: overloaded: Overloaded" in written
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
+def test_it_serves_on_though_nobody_reads_its_lines():
+    """As after ``2>&1 | head``: each connection ended with its first request."""
+    with serve(["Hello."] * 3) as server, gateway(server.base_url("anthropic")) as (process, url):
+        assert process.stderr is not None
+        process.stderr.close()
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+        for _ in range(3):
+            connection.request("POST", "/v1/chat/completions", json.dumps(BODY))
+            response = connection.getresponse()
+            assert b"Hello." in response.read()
+        connection.close()
+        process.stderr = None
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=10)

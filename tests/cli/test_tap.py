@@ -126,6 +126,24 @@ def test_a_gateway_shows_and_records_and_its_disk_may_fail(tmp_path: Path) -> No
     assert KEY not in report + written
 
 
+@pytest.mark.parametrize("name", ["gateway", "tap"])
+def test_sigterm_ends_it_with_the_recordings_written(name: str, tmp_path: Path) -> None:
+    """The files are written beside the response, so much of a long one waits when the client has its last byte."""
+    folder = tmp_path / "rec"
+    arguments = ["--port", "0", "--record", str(folder), *(["--tap-port", "0"] if name == "tap" else [])]
+    with serve([Reply("word " * 20_000)], delta_size=5) as server:
+        upstream = ["--provider", "anthropic", "--base-url", server.base_url("anthropic")]
+        with command(name, *upstream, *arguments, lines=3 if name == "tap" else 2) as (process, lines):
+            data = httpx.post(f"{address(lines[-1])}/v1/messages", json=BODY, timeout=60).content
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM
+    assert data.count(b"event: content_block_delta") == 20_000
+    assert len(recorded(folder, ".exchange.json")) == 1
+    (response,) = recorded(folder, ".response.sse")
+    assert response.endswith(b'{"type":"message_stop"}\n\n')
+
+
 def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     upstream = ["--provider", "anthropic", "--base-url", "http://localhost:1"]
     with listen("127.0.0.1", 0) as taken:
