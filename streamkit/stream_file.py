@@ -39,7 +39,8 @@ class StreamFile:
         self._clean = clean
         self._file: BinaryIO | None = None
         self._is_closed = False
-        self._pending = b""  # the beginning of a line
+        self._pending: list[bytes] = []  # the beginning of a line, in parts: one of megabytes is not copied with each
+        self._pending_size = 0
         self._frames = framer_for("event_stream")
         self._is_binary: bool | None = None  # known with the first byte
 
@@ -67,18 +68,22 @@ class StreamFile:
     def close(self) -> None:
         """Write the last line and close the file. A second call does nothing."""
         if self._file is not None and not self._is_closed:
-            self._file.write(self._mask(self._pending))
-            self._file.close()
+            self._is_closed = True
+            with self._file:  # also if nothing more can be written
+                self._file.write(self._mask(b"".join(self._pending)))
         self._is_closed = True
 
     def _write_text(self, data: bytes) -> None:
         assert self._file is not None  # noqa: S101 - write has opened it
-        lines, end, rest = (self._pending + data).rpartition(b"\n")
-        if not end and len(rest) > _MOST_PENDING:
-            lines, rest = rest, b""
-        self._file.write(self._mask(lines) + end)
-        self._file.flush()
-        self._pending = rest
+        end = data.rfind(b"\n") + 1
+        if not end and self._pending_size + len(data) > _MOST_PENDING:
+            end = len(data)
+        self._pending.append(data[:end] if end else data)
+        self._pending_size += len(data)
+        if end:
+            self._file.write(self._mask(b"".join(self._pending)))
+            self._file.flush()
+            self._pending, self._pending_size = [data[end:]], len(data) - end
 
     def _write_frame(self, name: bytes, payload: bytes) -> None:
         try:

@@ -13,8 +13,9 @@ import httpx
 import pytest
 from execution.chat_chunks import answer
 
-from streamkit import Content, Turn, UsageError, cli, providers, read, run_loop
+from streamkit import Content, Turn, UsageError, cli, providers, read, run_loop, stream_file
 from streamkit.providers.frames import encode_stream
+from streamkit.stream_file import StreamFile
 from streamkit.testing import Reply, Status, record, serve
 
 pytestmark = pytest.mark.anyio
@@ -221,3 +222,26 @@ def test_anything_else_is_rejected(path: Path, source: Any) -> None:
     else:
         with pytest.raises(UsageError, match="record"):
             record(source, path)
+
+
+async def test_a_line_of_many_parts_is_written_whole(path: Path) -> None:
+    """A picture in one line has megabytes, which must not be copied with each part."""
+    parts = [b"data: ", b"a" * 10, b"b" * 10, b"\n\nda", b"ta: x", f"data: {KEY[:5]}".encode(), KEY[5:].encode(), b"\n"]
+    file = StreamFile(path)
+    seen = []
+    for part in parts:
+        file.write(part)
+        seen.append(len(content_of(path)))
+    file.close()
+    assert seen == [0, 0, 0, 28, 28, 28, 28, 45]
+    assert content_of(path) == b"data: aaaaaaaaaabbbbbbbbbb\n\ndata: xdata: ***\n"
+
+
+async def test_a_line_without_an_end_is_written_in_parts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_file, "_MOST_PENDING", 100)
+    file = StreamFile(path)
+    for _ in range(25):
+        file.write(b"a" * 10)
+    assert len(content_of(path)) == 220
+    file.close()
+    assert content_of(path) == b"a" * 250

@@ -9,6 +9,7 @@ three, ``streamkit normalize`` the response.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import msgspec
 from streamkit.bridges.tap.display_text import clean, clean_json, request_text
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
 from streamkit.bridges.tap.relay import Copies
+from streamkit.json_text import replace_lone_surrogates
 from streamkit.stream_file import StreamFile
 
 __all__ = ["FACTS_SUFFIX", "ExchangeFolder"]
@@ -64,6 +66,7 @@ class ExchangeFolder:
             files.write(copies)
         except BaseException:
             del self._open[copies.key]
+            files.abandon()
             raise
         if copies.end is not None:
             del self._open[copies.key]
@@ -106,6 +109,12 @@ class _Files:
         if copies.end is not None:
             self._close(copies.end)
 
+    def abandon(self) -> None:
+        """Close the file of the response, after an error."""
+        with suppress(OSError):
+            if self._response is not None:
+                self._response.close()
+
     def _write_request(self, body: Any) -> None:
         path = self._named(".request.json")
         path.write_text(request_text(body, self._start.secrets), encoding="utf-8")
@@ -133,7 +142,9 @@ class _Files:
             self._facts["disconnected"] = True
         if self._missing:
             self._facts["missing_parts"] = self._missing
-        line = clean_json(msgspec.json.encode(self._facts, enc_hook=str), self._start.secrets)
+        # A header may have bytes that are no text; aiohttp has them as surrogates.
+        facts = replace_lone_surrogates(msgspec.to_builtins(self._facts, enc_hook=str))
+        line = clean_json(msgspec.json.encode(facts), self._start.secrets)
         self._named(FACTS_SUFFIX).write_bytes(msgspec.json.format(line, indent=2) + b"\n")
 
     def _named(self, suffix: str) -> Path:
