@@ -9,11 +9,25 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamkit import providers
 from streamkit.bridges.tap.exchange_folder import FACTS_SUFFIX
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart, ObservedExchange
 from streamkit.cli.recorded_stream import AUTO, NotAStreamError, detect_provider
+from streamkit.errors import UnknownProvider
 
 __all__ = ["RecordedExchange", "expand_paths", "find_recording"]
+
+
+#: The kinds of the facts.
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("time", "method", "path", "client", "provider", "address", "model", "upstream_model"), str),
+    **dict.fromkeys(("request", "response", "error"), str),
+    **dict.fromkeys(("status", "upstream_status", "missing_parts"), int),
+    **dict.fromkeys(("seconds", "seconds_to_headers"), (int, float)),
+    **dict.fromkeys(("notes", "changes"), list),
+    "headers": dict,
+    "disconnected": bool,
+}
 
 
 class RecordedExchange(NamedTuple):
@@ -112,6 +126,8 @@ def find_recording(path: Path) -> RecordedExchange:
         raise NotAStreamError(f"{facts_file.name} is not the facts of an exchange: {error}") from None
     if not isinstance(facts, dict):
         raise NotAStreamError(f"{facts_file.name} is not the facts of an exchange: it must be a JSON object")
+    if (wrong := next(_wrong_facts(facts), None)) is not None:
+        raise NotAStreamError(f"{facts_file.name} is not the facts of an exchange: {wrong!r} has another form")
     # Only the last part of a name counts, so that the facts cannot name a file in another folder.
     response, request = (
         path.with_name(Path(name).name) if isinstance(name := facts.get(part), str) else None
@@ -119,6 +135,27 @@ def find_recording(path: Path) -> RecordedExchange:
     )
     body = request.read_bytes() if request is not None and request.is_file() else None
     return RecordedExchange(response, facts, body)
+
+
+def _wrong_facts(facts: dict[str, Any]) -> Iterator[str]:
+    """Yield the names of facts that ``--record`` does not write so."""
+    for name, kind in _KINDS.items():
+        value = facts.get(name)
+        if value is None:
+            continue
+        is_right = isinstance(value, kind) and isinstance(value, bool) is (kind is bool)
+        if is_right and kind is list:
+            is_right = all(isinstance(item, str) for item in value)
+        elif is_right and name in ("response", "request"):
+            is_right = bool(Path(value).name) and "\0" not in value
+        if not is_right:
+            yield name
+    try:
+        providers.get(facts.get("provider") or "anthropic")
+    except UnknownProvider:
+        yield "provider"
+    if not all(isinstance(value, str) for value in (facts.get("headers") or {}).values()):
+        yield "headers"
 
 
 def expand_paths(path: Path) -> list[Path]:

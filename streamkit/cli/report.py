@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from streamkit.cli.recorded_exchange import expand_paths, find_recording
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     check_provider(options.provider)
     code = 0
     exchanges: list[bytes] = []
-    for path in [file for given in options.files for file in expand_paths(given)]:
+    for path in _find_files(options.files, options.output):
         try:
             exchanges.append(_read(path, options.provider, len(exchanges) + 1))
         except (OSError, NotAStreamError) as error:
@@ -53,6 +54,20 @@ def run(options: argparse.Namespace) -> int:
     count = "1 response" if len(exchanges) == 1 else f"{len(exchanges)} responses"
     print(escape_line(f"{options.output}: {count}"))
     return code
+
+
+def _find_files(given: Iterable[Path], output: Path) -> Iterator[Path]:
+    """Yield the recordings, without the page of before in their folder.
+
+    Raises:
+        UsageError: the page would be written over a recording.
+    """
+    for each in given:
+        for file in expand_paths(each):
+            if not (output.is_file() and file.is_file() and file.samefile(output)):
+                yield file
+            elif file == each or file.suffix != ".html":
+                raise UsageError(f"{output} is one of the recordings: give -o another file")
 
 
 def _read(path: Path, provider: str, key: int) -> bytes:

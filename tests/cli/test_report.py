@@ -134,6 +134,72 @@ def test_facts_name_no_file_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "No such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "fact",
+    [
+        {"response": ""},
+        {"response": "."},
+        {"response": "a\0b"},
+        {"request": "/"},
+        {"response": 1},
+        {"provider": "nobody"},
+        {"provider": []},
+        {"headers": []},
+        {"headers": {"content-type": 1}},
+        {"upstream_status": "200"},
+        {"status": True},
+        {"notes": {"a": 1}},
+        {"notes": [1]},
+        {"changes": "text"},
+        {"missing_parts": "1"},
+        {"seconds": []},
+        {"seconds_to_headers": "x"},
+        {"error": {"message": "x"}},
+        {"path": 5},
+        {"disconnected": "yes"},
+        {"model": {}},
+    ],
+)
+def test_facts_of_another_form_are_named_and_the_others_are_shown(
+    fact: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Recordings come from others too, such as with a bug report."""
+    folder, page = tmp_path / "rec", tmp_path / "page.html"
+    record(folder, STREAM, STREAM)
+    first = min(folder.glob("*.exchange.json"))
+    first.write_text(json.dumps({**json.loads(first.read_text()), **fact}))
+    assert main(["report", str(folder), "-o", str(page)]) == 2
+    error = capsys.readouterr().err
+    assert f"{first.name} is not the facts of an exchange: {next(iter(fact))!r} has another form" in error
+    assert len(exchanges(page)) == 1
+    assert main(["inspect", str(first)]) == 2
+
+
+def test_the_page_of_before_is_no_recording_and_none_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    capture = tmp_path / "good.sse"
+    capture.write_bytes(STREAM)
+    assert [main(["report", "."]) for _ in range(2)] == [0, 0]
+    assert len(exchanges(tmp_path / "report.html")) == 1
+    for given in (".", "good.sse"):
+        assert main(["report", given, "-o", "good.sse"]) == 2
+        assert "good.sse is one of the recordings: give -o another file" in capsys.readouterr().err
+    assert main(["report", "report.html"]) == 2
+    assert capture.read_bytes() == STREAM
+
+
+def test_bytes_of_a_header_that_are_no_text_are_recorded(tmp_path: Path) -> None:
+    relay = Relay(ExchangeFolder(tmp_path), report=pytest.fail)
+    copy = ExchangeObserver(relay).begin(method="POST", path="/p", provider="anthropic")
+    copy.respond(200, {"x-request-id": "caf\udce9"})  # as aiohttp has them
+    copy.end(status=200)
+    relay.close()
+    (facts,) = tmp_path.glob("*.exchange.json")
+    assert json.loads(facts.read_bytes())["headers"] == {"x-request-id": "caf\ufffd"}
+
+
 def test_files_that_are_no_streams_are_named_and_the_others_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
