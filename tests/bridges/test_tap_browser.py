@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,13 @@ from typing import Any
 
 import httpx
 import pytest
-from bridges.tap_servers import Tap, gateway_tap
+from bridges.tap_servers import Tap, gateway_tap, served
 from shared_data import recorded_streams
 
+from streamkit.bridges.tap import ExchangeList
+from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
+from streamkit.bridges.tap.page import TapPage
+from streamkit.bridges.tap.relay import Copies
 from streamkit.cli import main
 from streamkit.testing import Call, Reasoning, Reply, Stall, Status, serve
 
@@ -72,6 +77,18 @@ def opened(browser: Any, url: str, theme: str = "light", size: tuple[int, int] =
 def assert_fits(page: Any) -> None:
     """Assert that nothing is wider than the page."""
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def filled(*models: str, text: str = "Hello.") -> ExchangeList:
+    """Return a list with a finished response of each model."""
+    exchanges = ExchangeList()
+    for key, model in enumerate(models, 1):
+        start = ExchangeStart(at=1_800_000_000.0, method="POST", path="/p", provider="openai_chat", model=model)
+        chunks = [{"id": "r", "choices": [{"index": 0, "delta": {"content": line}}]} for line in text.splitlines(True)]
+        chunks.append({"id": "r", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        parts = deque((1_800_000_001.0, b"data: " + json.dumps(chunk).encode() + b"\n\n") for chunk in chunks)
+        exchanges.take(Copies(key, start=start, parts=parts, end=ExchangeEnd(at=1_800_000_002.0, status=200)))
+    return exchanges
 
 
 def ask(tap: Tap) -> None:
@@ -226,6 +243,36 @@ def test_a_page_whose_tap_has_ended_says_so_and_keeps_what_it_shows(browser: Any
         page.wait_for_selector("#connection.lost")
         assert page.locator("#parts .text .body").text_content() == "Hello."
         context.close()
+
+
+def test_a_page_whose_tap_was_started_again_shows_the_new_requests_alone(browser: Any) -> None:
+    """The new ones have the numbers of those before; under an old one's name they would be mistaken for it."""
+    lists = [filled("before-1", "before-2"), filled("after")]
+    pages = [TapPage(exchanges) for exchanges in lists]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await pages[0](scope, receive, send)
+
+    with served(app, lambda: pages[0].close()) as address, opened(browser, f"{address}/#2") as page:
+        page.wait_for_selector("#parts .text")
+        assert page.locator("#requests .model").all_text_contents() == ["before-1", "before-2"]
+        pages.pop(0).close()
+        page.wait_for_selector("text=The tap was started again")
+        page.wait_for_selector("#requests >> text=after")
+        assert page.locator("#requests .model").all_text_contents() == ["after"]
+        assert page.evaluate("location.hash") == ""
+        page.click("#requests a")
+        page.wait_for_selector("#parts .text")
+        assert page.locator("#title").text_content() == "after"
+
+
+def test_a_finished_response_is_opened_at_its_beginning(browser: Any) -> None:
+    page_of = TapPage(filled("m", text="line\n" * 400))
+    with served(page_of, page_of.close) as address, opened(browser, f"{address}/#1") as page:
+        for panel, tab in (("#panel-response", "1"), ("#panel-frames", "2")):
+            page.keyboard.press(tab)
+            page.wait_for_function(f"document.querySelector('{panel}').scrollHeight > 1000")
+            assert page.evaluate(f"document.querySelector('{panel}').scrollTop") == 0
 
 
 @pytest.mark.parametrize(("theme", "size"), VIEWS)

@@ -45,6 +45,7 @@ class Detail {
     this.nodes = new Map(); // of the parts
     this.rows = [];
     this.first = 0; // the first row in the document
+    this.follows = false; // the end is kept in view, which that of a finished response is not when it is opened
     for (const name of ["parts", "messages", "frames", "facts"]) byId(name).replaceChildren();
     setText(byId("request"), "");
     setText(byId("count"), "");
@@ -62,6 +63,7 @@ class Detail {
   // ------------------------------------------------------------ facts
 
   setSummary(summary) {
+    this.isRunning = isRunning(summary);
     setText(byId("title"), modelName(summary));
     const request = [summary.method, summary.path].filter(Boolean).join(" ");
     const asked = summary.model && summary.model !== modelName(summary) ? `asked for ${summary.model}` : "";
@@ -120,6 +122,8 @@ class Detail {
 
   addRows(rows) {
     if (!rows.length) return;
+    const follows = this.isLive && (this.follows || this.isRunning);
+    this.follows = this.isRunning;
     const changed = new Set();
     for (const row of rows) {
       this.rows.push(row);
@@ -133,13 +137,13 @@ class Detail {
     const isAtEnd = panel.scrollHeight - panel.scrollTop - panel.clientHeight < 40;
     const shown = this.rows.slice(Math.max(this.first, this.rows.length - rows.length));
     byId("frames").append(...shown.map((row) => this.makeRow(row)));
-    if (isAtEnd && this.isLive) panel.scrollTop = panel.scrollHeight;
+    if (isAtEnd && follows) panel.scrollTop = panel.scrollHeight;
     setText(byId("count"), String(this.rows.length));
     this.showEarlier();
     const response = byId("panel-response");
     const isRead = response.scrollHeight - response.scrollTop - response.clientHeight < 40;
     for (const part of changed) this.showPart(part);
-    if (isRead && this.isLive) response.scrollTop = response.scrollHeight;
+    if (isRead && follows) response.scrollTop = response.scrollHeight;
   }
 
   showEarlier() {

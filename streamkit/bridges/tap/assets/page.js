@@ -6,6 +6,7 @@ const summaries = new Map(); // by number
 const items = new Map(); // the links of the list
 const detail = new Detail();
 let source = null;
+let instance = null; // of the tap whose requests are shown
 let clockOffset = 0; // of the server's clock to this one's, in seconds
 detail.isLive = embedded === null;
 
@@ -86,6 +87,19 @@ function removeOldest(dropped) {
   }
 }
 
+// Removes all requests: those of a tap that was started again have the same numbers.
+function startAnew() {
+  for (const item of items.values()) item.parentElement.remove();
+  items.clear();
+  summaries.clear();
+  const line = byId("dropped");
+  line.hidden = false;
+  setText(line, "The tap was started again. The requests before that are no longer kept.");
+  history.replaceState(null, "", location.pathname);
+  detail.clear(null);
+  document.body.classList.remove("has-detail");
+}
+
 // ---------------------------------------------------------------- selection
 
 function select(id) {
@@ -143,6 +157,14 @@ function connect() {
   source.onmessage = (message) => {
     const data = JSON.parse(message.data);
     setConnection(true);
+    const [sender] = message.lastEventId.split(".");
+    if (instance !== null && instance !== sender) {
+      instance = sender;
+      startAnew();
+      connect();
+      return;
+    }
+    instance = sender;
     if (data.exchange !== detail.id) return;
     clockOffset = Date.now() / 1000 - data.time;
     if (data.reset && data.exchange !== null) {
