@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamkit.bridges.gateway.routes import find_route
+from streamkit import providers
+from streamkit.bridges.gateway.routes import client_provider, find_route
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1", "/v1/v1", "/anthropic/v1"])
@@ -26,3 +27,21 @@ def test_a_base_url_may_have_the_version_or_not(prefix: str, path: str, client: 
 @pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/messagesx", "/v1/chat", "/v1/responses/resp_1"])
 def test_other_paths_of_a_wire_are_unknown(path: str) -> None:
     assert find_route(path, {}, {}).action == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("agent", "dialect"),
+    [
+        ("mistral-client-python/2.6.0", "mistral"),
+        ("mistral-client-typescript/2.7.0", "mistral"),
+        ("ai/6.0.1 ai-sdk/mistral/3.0.69 ai-sdk/provider-utils/4.0.1", "mistral"),
+        ("OpenAI/Python 3.54.0", None),
+        ("no-mistral-client-python/1", None),
+    ],
+)
+def test_clients_of_one_dialect_alone_are_known_by_their_agent(agent: str, dialect: str | None) -> None:
+    headers = {"user-agent": agent}
+    assert find_route("/v1/chat/completions", {}, headers).dialect == dialect
+    assert find_route("/v1/messages", {}, headers).dialect is None
+    provider = client_provider(find_route("/v1/chat/completions", {}, headers), providers.get("groq"))
+    assert provider.name == (dialect or "groq")

@@ -15,7 +15,8 @@ from sdk_conversation import CALLS, from_objects
 from streamkit import providers
 from streamkit.bridges.gateway import GatewayLimits
 from streamkit.bridges.gateway.routes import CLIENTS
-from streamkit.testing import Call, Reply, Script, Stall, Status, serve
+from streamkit.history import ReasoningBlock, ToolResponseBlock
+from streamkit.testing import Call, Reasoning, Reply, Script, Stall, Status, serve
 
 TEXT = "Let me look at both: Oslo & Tromsø."
 #: SDKs that raise their own error for a refused request; the others' are covered by the tests of bodies.
@@ -59,6 +60,54 @@ def test_an_sdk_raises_its_own_error_for_a_refusal(client: str) -> None:
         list(chunks)
     names = {type(raised.value).__name__, str(getattr(raised.value, "response", {}))}
     assert any("RateLimit" in name or "ClientError" in name or "Throttling" in name for name in names)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("provider", ["anthropic", "openai_responses"])
+def test_mistrals_sdk_reads_calls_and_sends_signed_reasoning_back(provider: str, streams: bool) -> None:
+    """Its classes need the name of a call in each delta of the call, and have reasoning in parts alone."""
+    from mistralai.client import Mistral
+
+    name, arguments = CALLS[0]
+    tools: Any = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}]
+    question: Any = [{"role": "user", "content": "hi"}]
+    script = [Reply(Reasoning("A tool it is.", signature="c2lnbmVk"), TEXT, Call(name, arguments)), "Done."]
+    with serve(script) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target) as url, Mistral(server_url=url, api_key="k") as client:
+            if streams:
+                deltas = [event.data.choices[0].delta for event in client.chat.stream(model="m", messages=question)]
+            else:
+                deltas = [client.chat.complete(model="m", messages=question).choices[0].message]
+            said, calls, sent_back = _mistral_message([delta.model_dump(exclude_unset=True) for delta in deltas])
+            result = {"role": "tool", "tool_call_id": calls[0]["id"], "name": name, "content": "rain"}
+            client.chat.complete(model="m", messages=[*question, sent_back, result], tools=tools)
+        asked = providers.parse_request(server.requests[1].json, provider)
+    assert said == TEXT
+    assert [call["function"]["name"] for call in calls] == [name]
+    assert json.loads(calls[0]["function"]["arguments"]) == arguments
+    blocks = [block for content in asked.contents for block in content.blocks]
+    (reasoning,) = [block for block in blocks if isinstance(block, ReasoningBlock)]
+    assert "c2lnbmVk" in str(reasoning)
+    (answer,) = [block for block in blocks if isinstance(block, ToolResponseBlock)]
+    assert answer.result == "rain"
+
+
+def _mistral_message(deltas: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]], Any]:
+    """Return the text and the calls of a response, and the message with which it goes back."""
+    said, thought, signature, calls = "", "", {}, []
+    for delta in deltas:
+        content = delta.get("content") or []
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if part["type"] == "thinking":
+                thought += "".join(text["text"] for text in part["thinking"])
+                signature |= {field: part[field] for field in ("signature",) if field in part}
+            else:
+                said += part["text"]
+        calls += delta.get("tool_calls") or []
+    reasoning = {"type": "thinking", "thinking": [{"type": "text", "text": thought}], **signature}
+    content = [reasoning, {"type": "text", "text": said}]
+    return said, calls, {"role": "assistant", "content": content, "tool_calls": calls}
 
 
 def test_sdks_find_the_id_of_a_response() -> None:

@@ -150,7 +150,7 @@ class _Service:
         self._headers = headers
         self._exchange = exchange
         self._send = send
-        self._client = client_provider(route.client)
+        self._client = client_provider(route)
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
         self._is_counted = False  # as an open response

@@ -72,7 +72,7 @@ class Attempt:
         self._stored = stored
         self._as_array = route.as_array
         self.target = target = providers.get(upstream.provider)
-        self.client = client_provider(route.client, target)
+        self.client = client_provider(route, target)
         self.changes: list[str] = []
         request = providers.parse_request(
             body, self.client, model=route.model, stream=route.stream, changes=self.changes

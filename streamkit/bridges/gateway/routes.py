@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from streamkit import providers
@@ -27,6 +27,11 @@ CLIENTS = (
 
 #: Chat Completions with reasoning in ``reasoning_content``, where clients of other gateways look for it.
 _CHAT = providers.dialect("openai_chat", base="openai_chat", reasoning_field="reasoning_content")
+
+#: The clients that read Chat Completions in one dialect alone, by the ``user-agent`` header. Mistral's SDKs raise an
+#: exception at a delta of a call without its name (``FunctionCall.name`` of the SDK), and show reasoning in parts only,
+#: as @ai-sdk/mistral does.
+_DIALECTS = {"mistral": re.compile(r"(?:.*\s)?(?:mistral-client-|ai-sdk/mistral/)")}
 
 _ROUTES = {name: re.compile(providers.get(name).traits.endpoint.route) for name in CLIENTS}
 _COUNTS = {
@@ -68,6 +73,7 @@ class Route:
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
         as_array: a stream is one JSON array (Gemini without ``alt=sse``).
+        dialect: the name of the provider whose dialect of the wire the client reads; None for that of the wire.
     """
 
     client: str
@@ -76,6 +82,7 @@ class Route:
     model: str | None = None
     stream: bool | None = None
     as_array: bool = False
+    dialect: str | None = None
 
 
 def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Route:
@@ -87,13 +94,13 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         headers: the request's headers, with names in lower case.
     """
     if (usual := _USUAL.get(path)) is not None:
-        return usual
+        return _in_dialect(usual, headers)
     client = "anthropic" if "anthropic-version" in headers else "openai_chat"
     if path in ("", "/"):
         return Route(client, "health", ("GET", "HEAD"))
     for each in _versions_of(path):  # before the lists, of which `/models/m:generateContent` is no model
         if (route := _find_response(each, query)) is not None:
-            return route
+            return _in_dialect(route, headers)
     for name, pattern in _LISTS.items():
         if (match := pattern.fullmatch(path)) is not None:
             wire = client if name == "openai_chat" else name
@@ -143,13 +150,25 @@ def _usual_routes() -> dict[str, Route]:
 _USUAL = _usual_routes()
 
 
-def client_provider(client: str, upstream: Provider | None = None) -> Provider:
+def _in_dialect(route: Route, headers: Mapping[str, str]) -> Route:
+    """Return a route with the dialect that the client reads."""
+    if route.client != "openai_chat" or (agent := headers.get("user-agent")) is None:
+        return route
+    for name, pattern in _DIALECTS.items():
+        if pattern.match(agent) is not None:
+            return replace(route, dialect=name)
+    return route
+
+
+def client_provider(route: Route, upstream: Provider | None = None) -> Provider:
     """Return the provider whose form a client's request and its response have.
 
     A client of the upstream's own wire is read in the upstream's dialect, so that fields that only this dialect has
-    arrive there.
+    arrive there, unless the client is known to read another one alone.
     """
-    provider = _CHAT if client == "openai_chat" else providers.get(client)
+    if route.dialect is not None:
+        return providers.get(route.dialect)
+    provider = _CHAT if route.client == "openai_chat" else providers.get(route.client)
     if upstream is not None and upstream.package == provider.package and upstream.name != provider.name:
         return upstream
     return provider

@@ -125,7 +125,7 @@ async def _ask(upstream: Upstream, request: UpstreamRequest) -> tuple[int, Mappi
 
 def _limit_headers(route: Route, target: Provider, given: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a response that say when to ask again."""
-    limits = limit_headers(client_provider(route.client, target), target, given)
+    limits = limit_headers(client_provider(route, target), target, given)
     waiting = given.get("retry-after")
     return {**limits, "retry-after": waiting} if waiting is not None and is_header_value(waiting) else limits
 

@@ -73,10 +73,34 @@ def _merged(before: Any, value: Any) -> Any:
     if before is None:
         return value
     if isinstance(before, list) or isinstance(value, list):
-        return _as_parts(before) + _as_parts(value)
+        parts = _as_parts(before)
+        for part in _as_parts(value):
+            if parts and (joined := _joined(parts[-1], part)) is not None:
+                parts = [*parts[:-1], joined]
+            else:
+                parts = [*parts, part]
+        return parts
     if isinstance(before, dict) and isinstance(value, dict):
         return before | {name: _merged(before.get(name), item) for name, item in value.items()}
     return before + value if isinstance(before, str) and isinstance(value, str) else value
+
+
+def _joined(before: Any, part: Any) -> Json | None:
+    """Return two deltas of one part of a content as one part; None if they are different parts.
+
+    Mistral's body has one part of reasoning, then one of text (https://docs.mistral.ai/capabilities/reasoning).
+    """
+    if not isinstance(before, dict) or not isinstance(part, dict):
+        return None
+    kind = before.get("type")
+    if kind != part.get("type"):
+        return None
+    if kind == "text" and before.keys() == part.keys() == {"type", "text"}:
+        return {**part, "text": _merged(before["text"], part["text"])}
+    texts = (before.get("thinking"), part.get("thinking"))
+    if kind == "thinking" and all(isinstance(text, list) for text in texts) and "signature" not in before:
+        return {**before, **part, "thinking": _merged(*texts)}
+    return None
 
 
 def _as_parts(value: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from streamkit.providers.openai_chat.request_facts import (
     SETTINGS,
     SETTINGS_WITH_TOP_K,
     XAI_MODELS,
+    signature_state,
 )
 from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.openai_models import OPENAI_MODELS
@@ -190,6 +191,7 @@ DIALECTS = (
         refuses_as="mistral",
         id_rule=MISTRAL_IDS,
         thinking_parts=True,  # https://docs.mistral.ai/capabilities/reasoning
+        reasoning_state=signature_state,
         stream_usage=False,  # 422 "Extra inputs are not permitted" (openai-agents-python#442, avante.nvim#2347)
         required_choice="any",  # https://docs.mistral.ai/capabilities/function_calling
         result_names=True,  # the SDK's ToolMessage

@@ -22,6 +22,7 @@ __all__ = [
     "XAI_MODELS",
     "call_state",
     "reasoning_state",
+    "signature_state",
 ]
 
 ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -105,6 +106,11 @@ XAI_MODELS: Final[Mapping[str, ModelFacts]] = {
 def reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
     """Return the state as one of OpenRouter's details, which clients that know them send back."""
     return None, {"reasoning_details": [{"type": "reasoning.encrypted", "data": state, "format": "unknown"}]}
+
+
+def signature_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as the signature of a part of reasoning: ``ThinkChunk.signature`` of Mistral's SDKs."""
+    return state, {}
 
 
 def call_state(state: str) -> dict[str, Any]:

@@ -283,6 +283,21 @@ def test_half_a_surrogate_pair_is_valid_json() -> None:
     assert _deltas(Content.ai("", block))[1] == {"content": "\ud83d"}
 
 
+def test_a_body_of_mistral_has_one_part_of_each_kind() -> None:
+    live = providers.get("mistral").writer(stream=False)
+    for event in (Reasoning("Which "), Reasoning("city?"), BlockEnded("reasoning", "S"), Text("Os"), Text("lo.")):
+        live.write(event)
+    for event in (BlockEnded("text"), Reasoning("So."), BlockEnded("reasoning"), Text("Bye."), Finished("stop")):
+        live.write(event)
+    message = json.loads(live.close())["choices"][0]["message"]
+    assert message["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Which city?"}], "signature": "S"},
+        {"type": "text", "text": "Oslo."},
+        {"type": "thinking", "thinking": [{"type": "text", "text": "So."}]},
+        {"type": "text", "text": "Bye."},
+    ]
+
+
 def test_error_bodies() -> None:
     assert error_body(400, "no")["error"] == {
         "message": "no",
