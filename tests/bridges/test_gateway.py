@@ -222,10 +222,11 @@ def test_only_a_chat_client_that_asks_for_usage_gets_a_chunk_without_choices(is_
     response = ask(app, json={**CLIENTS["openai_chat"][1], **fields})
     chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
     counts = {"prompt_tokens": 3, "completion_tokens": 2}
-    reported = [chunk for chunk in chunks if chunk["usage"] is not None]
+    reported = [chunk for chunk in chunks if chunk.get("usage") is not None]
     assert [len(chunk["choices"]) for chunk in reported] == [0 if is_asked else 1]
     assert reported == [chunk for chunk in chunks if (chunk["choices"] == []) == is_asked][-1:]
     assert counts.items() <= reported[0]["usage"].items()
+    assert {"usage" in chunk for chunk in chunks if chunk not in reported} == {is_asked}
 
 
 def test_the_start_of_a_message_has_the_tokens_of_the_prompt() -> None:

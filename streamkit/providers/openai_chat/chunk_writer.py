@@ -37,6 +37,9 @@ class ChunkWriter(ChoicesWriter):
         super().__init__(traits, options)
         self._dialect = traits
         self._has_usage_chunk = options.usage_chunk
+        # Only the chunks of a stream that ends with one of its own for the usage have null before: the SDK of Mistral
+        # for TypeScript refuses null.
+        self._no_usage: Json = {"usage": None} if options.usage_chunk and traits.usage_position == "own" else {}
         self._line_end = 2 * traits.line_end.encode()
         self._common: Json = {}
 
@@ -151,7 +154,7 @@ class ChunkWriter(ChoicesWriter):
 
     def _chunk(self, delta: Json, finish: str | None = None) -> Json:
         choice = {"index": self._number, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {**self._common, "choices": [choice], "usage": None}
+        return {**self._common, "choices": [choice], **self._no_usage}
 
     def encode(self, chunk: Json) -> bytes:
         """Return a chunk as a server-sent event."""
