@@ -242,3 +242,48 @@ def test_every_delta_of_a_stream_is_written_with_its_event(target: str) -> None:
         assert parts[finish] == b""
         assert any(parts[:finish])
     assert counted > 300
+
+
+#: What ends a call on the wires that have such an event. Clients run a custom call, or answer one that is not valid,
+#: once it has an end.
+CALL_ENDS = {
+    "anthropic": b"content_block_stop",
+    "bedrock_converse": b"contentBlockStop",
+    "cohere": b"tool-call-end",
+    "openai_responses": b".done",
+}
+OPENED = {"type": "response.output_item.added", "output_index": 0}
+CUT_CALLS = {
+    "function": [
+        {**OPENED, "item": {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "item_id": "fc_1", "delta": '{"a": "b'},
+    ],
+    "custom": [
+        {**OPENED, "item": {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "f", "input": ""}},
+        {"type": "response.custom_tool_call_input.delta", "output_index": 0, "item_id": "ctc_1", "delta": "rm -r b"},
+    ],
+}
+FAILED = {
+    "type": "response.failed",
+    "response": {"status": "failed", "error": {"code": "server_error", "message": "m"}},
+}
+LENGTH = {
+    "type": "response.incomplete",
+    "response": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+}
+
+
+@pytest.mark.parametrize("target", CALL_ENDS)
+@pytest.mark.parametrize("kind", CUT_CALLS)
+@pytest.mark.parametrize("end", ["reported", "connection", "truncated", "length"])
+def test_a_call_within_which_a_response_failed_has_no_end(target: str, kind: str, end: str) -> None:
+    turn = Turn("openai_responses", "k")
+    last = {"reported": [FAILED], "length": [LENGTH]}.get(end, [])
+    events = [event for chunk in [*CUT_CALLS[kind], *last] for event in turn.feed(chunk)]
+    events += turn.close(ConnectionError("reset") if end == "connection" else None)
+    written = write(turn, events, target)
+    assert (CALL_ENDS[target] in b"".join(written.parts)) is (end == "length")
+    assert (written.again.error is None) is (end == "length")
+    ((call,), (cut,)) = written.again.calls, turn.calls
+    beginning = "" if call.kind == kind else '{"input":"'
+    assert (call.state, call.arguments_text) == ("incomplete", beginning + cut.arguments_text)

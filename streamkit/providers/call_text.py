@@ -14,7 +14,7 @@ from typing import Any, Literal
 from streamkit.calls import CallRef, ToolCall
 from streamkit.json_text import JsonObjectScanner, finalize_arguments
 
-__all__ = ["CallText"]
+__all__ = ["CallText", "is_cut"]
 
 _EMPTY = "{}"
 
@@ -190,6 +190,11 @@ class CallText:
         if parsed.state != "complete":
             return "unreadable" if is_complete else "same"
         return "same" if is_complete and parsed.arguments == call.arguments else "contradictory"
+
+
+def is_cut(call: ToolCall) -> bool:
+    """Return True if the stream ended within a call in its final state."""
+    return call.state == "incomplete" and not call.ended
 
 
 def _escape(text: str) -> str:

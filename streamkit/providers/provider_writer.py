@@ -268,8 +268,9 @@ class Writer(WireWriter):
                     arguments_text=call.received,
                 )
                 self.end_call(call, call.ready)
-        for tool in self._server_tools.values():
-            self._write_server_tool(tool)
+        if self.end_cut_calls():
+            for tool in self._server_tools.values():
+                self._write_server_tool(tool)
 
 
 def _on_text(writer: Writer, event: Text) -> None:

@@ -2,7 +2,8 @@
 
 A stream may have several open calls at once (Chat Completions, Responses). Then the first call is written as it comes,
 and what follows it waits until the call is over: its end was reported, or its object is closed and something else
-began. So each call is sent as soon as the one before it is complete. This module must not depend on any provider.
+began. So each call is sent as soon as the one before it is complete. A call within which a response failed has no end,
+as at the provider. This module must not depend on any provider.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, Event
-from streamkit.providers.call_text import CallText
+from streamkit.providers.call_text import CallText, is_cut
 from streamkit.providers.provider_writer import Writer, concerns_call
 from streamkit.providers.traits import Traits
 from streamkit.providers.wire_writer import WriterOptions
@@ -22,12 +23,17 @@ __all__ = ["SequentialWriter"]
 
 
 class SequentialWriter(Writer):
-    """A writer that sends one call at a time."""
+    """A writer that sends one call at a time.
+
+    Attributes:
+        ends_in_call: the response failed within a call, whose block stays open.
+    """
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._current: CallText | None = None  # the call that is being written
         self._waiting: deque[CallText | tuple[Event, Callable[[Any, Any], None]]] = deque()
+        self.ends_in_call = False
 
     def apply(self, event: Event, handler: Callable[[Any, Any], None]) -> None:
         """Write an event, or keep it until the current call is over.
@@ -71,10 +77,23 @@ class SequentialWriter(Writer):
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the end of the current call, and the events that waited for it."""
         if call is self._current:
-            self._end_current(call)
+            if not is_cut(final):
+                self._end_current(call)
             self._advance()
         elif call.waiting is None:  # it was taken for complete when something else began
             self.check_call(call, final)
+
+    def end_cut_calls(self) -> bool:
+        """Write the end of the calls that were cut, unless the response failed."""
+        while (call := self._current) is not None:
+            if self.has_failed:
+                if rest := call.finish(call.ready):
+                    self.write_arguments(call, rest)
+                self.ends_in_call = True
+                return False
+            self._end_current(call)
+            self._advance()
+        return True
 
     def _advance(self) -> None:
         """Write the waiting events, up to the next call that is not over."""
@@ -90,8 +109,9 @@ class SequentialWriter(Writer):
                 self._start_waiting(item)
             else:
                 item[1](self, item[0])
-        if self._current is not None and self._current.ready is not None:
-            self._end_current(self._current)
+        current = self._current
+        if current is not None and current.ready is not None and not is_cut(current.ready):
+            self._end_current(current)
 
     def _start_waiting(self, call: CallText) -> None:
         self._current = call

@@ -174,6 +174,11 @@ class WireWriter:
         self.omit("incomplete_call", f"the call {call.name!r} was left out: its state is {call.state!r}")
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the response ends with an error, once all of its events are known."""
+        return self.error is not None or self.finish_reason == "error"
+
+    @property
     def finish_reason(self) -> FinishReason:
         """The neutral reason with which the response ends."""
         return "error" if self.finish is None else self.finish.reason
@@ -268,8 +273,16 @@ class WireWriter:
         """Handle the reported end of a call; its final state may come later."""
 
     def end_call(self, call: CallText, final: ToolCall) -> None:
-        """Write the end of a call in its final state."""
+        """Write the end of a call in its final state.
+
+        A call without an end (``is_cut``) gets one when the response ends without an error (``end_cut_calls``): clients
+        run a custom call, and repeat the request of any other call, once it has an end on the wire.
+        """
         raise NotImplementedError
+
+    def end_cut_calls(self) -> bool:
+        """Write the end of the calls that were cut, unless the response failed; return whether more may be written."""
+        return True
 
     def server_tool_call(self, tool: ServerToolCall) -> None:
         """Write a server tool with its arguments."""

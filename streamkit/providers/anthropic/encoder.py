@@ -109,7 +109,8 @@ class AnthropicWriter(SequentialWriter):
 
     def end(self) -> None:
         """Write the stop reason, the usage and ``message_stop``, or the error event."""
-        self._stop()
+        if not self.ends_in_call:
+            self._stop()
         if self.error is not None:
             self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
             return

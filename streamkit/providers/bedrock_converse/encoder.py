@@ -60,7 +60,8 @@ class ConverseWriter(SequentialWriter):
 
     def end(self) -> None:
         """Write the stop reason and the usage, or the exception."""
-        self._stop()
+        if not self.ends_in_call:
+            self._stop()
         if self.error is not None:
             self.send_bytes(error_event(*self.error_fields(self.error)))
             return

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from streamkit.calls import FinishReason, ToolCall
 from streamkit.events import File
-from streamkit.providers.call_text import CallText
+from streamkit.providers.call_text import CallText, is_cut
 from streamkit.providers.encoding import encode_chunk, encode_sse_event
 from streamkit.providers.error_rules import ErrorRules
 from streamkit.providers.finish_reasons import invert_finish_reasons
@@ -67,6 +67,7 @@ class ResponsesWriter(TextWriter):
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._open_tools: set[int] = set()  # the places of their items in the output
+        self._cut_calls: list[tuple[CallText, ToolCall]] = []
         self._images: dict[str | None, int] = {}  # the places of those of which a part was written
 
     # ------------------------------------------------------------ the response
@@ -161,17 +162,33 @@ class ResponsesWriter(TextWriter):
                 self.write_item(call.item, {"status": "in_progress"})
             return
         self._arguments(call, call.finish(final))
-        field, name = argument_names(call)
+        field, _ = argument_names(call)
         call.item[field] = call.sent
         if isinstance(namespace := final.metadata.get("namespace"), str):
             call.item["namespace"] = namespace
         if final.state == "incomplete" and call.item["status"] != "in_progress":
             call.item["status"] = "incomplete"
-        position = {"item_id": call.item["id"], "output_index": call.position}
+        if is_cut(final):
+            self._cut_calls.append((call, final))
+        else:
+            self._end_arguments(call, call.position, final)
+
+    def _end_arguments(self, call: CallText, index: int, final: ToolCall) -> None:
+        """Write the end of the arguments of a call and of its item."""
+        field, name = argument_names(call)
+        position = {"item_id": call.item["id"], "output_index": index}
         self.send_event(f"response.{name}.done", {**position, field: call.sent, "name": call.ref.name})
-        self.end_item(call.position)
+        self.end_item(index)
         if final.state != "complete":
             self.check_call(call, final)
+
+    def end_cut_calls(self) -> bool:
+        """Write the end of the calls that were cut, unless the response failed."""
+        if not self.has_failed:
+            for call, final in self._cut_calls:
+                if call.position is not None:
+                    self._end_arguments(call, call.position, final)
+        return True
 
     # ------------------------------------------------------------ server tools, files and items of the provider's own
 
