@@ -267,6 +267,19 @@ def test_the_start_of_a_message_has_the_first_report_of_tokens() -> None:
     assert (chunks[0]["message"]["usage"]["output_tokens"], chunks[-2]["usage"]["output_tokens"]) == (1, 9)
 
 
+def test_the_start_of_a_message_has_the_tokens_of_the_prompt_that_gemini_reports_with_its_first_chunk() -> None:
+    counts = {"promptTokenCount": 12, "totalTokenCount": 12}
+    names = {"modelVersion": "m", "responseId": "r"}
+    chunks = [
+        {"candidates": [{"content": {"parts": [{"text": "Hel"}]}}], "usageMetadata": counts, **names},
+        {"candidates": [{"content": {"parts": [{"text": "lo"}]}, "finishReason": "STOP"}], **names},
+    ]
+    frames = [b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks]
+    response = ask(Gateway(upstream(Response(*frames), provider="gemini")), "anthropic")
+    first = next(json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {"))
+    assert first["message"]["usage"]["input_tokens"] == 12
+
+
 def test_a_client_of_the_same_wire_gets_the_details_of_an_error_without_secrets() -> None:
     """gemini-cli decides by ``details`` how long it waits, and whether it asks another model."""
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}, {"reason": f"of {KEY}"}]

@@ -194,6 +194,9 @@ class GeminiParser:
             self._is_identified = response_id is not None and model is not None
         if chunk.createTime is not None:
             self._sink.add_response_metadata({"createTime": chunk.createTime})
+        counts, candidates = chunk.usageMetadata, chunk.candidates
+        if counts is not None and candidates and candidates[0].finishReason is None:
+            self._usage.report_first(counts)
 
     def _read_feedback(self, feedback: Any) -> None:
         """Report a blocked prompt as the finish; the response has no candidate then.

@@ -20,18 +20,19 @@ __all__ = ["UsageReader"]
 class UsageReader:
     """The latest count of each field.
 
-    Counts are stored with every chunk and reported when a candidate finishes, or when the stream ends without that.
-    Reporting with each chunk would cost more than the rest of the chunk.
+    Counts are stored with every chunk and reported with the first one, when a candidate finishes, and when the stream
+    ends without that. Reporting with each chunk would cost more than the rest of the chunk.
 
     Attributes:
         is_pending: counts were stored since the last report.
     """
 
-    __slots__ = ("_latest", "_sink", "is_pending")
+    __slots__ = ("_has_begun", "_latest", "_sink", "is_pending")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._latest = UsageMetadata()
+        self._has_begun = False
         self.is_pending = False
 
     def store(self, counts: UsageMetadata) -> None:
@@ -51,6 +52,13 @@ class UsageReader:
         if counts.cachedContentTokenCount is not None:
             latest.cachedContentTokenCount = _later(counts.cachedContentTokenCount, latest.cachedContentTokenCount)
         self.is_pending = True
+
+    def report_first(self, counts: UsageMetadata) -> None:
+        """Report the counts at the beginning of the response: those of the prompt are known by then."""
+        if not self._has_begun:
+            self._has_begun = True
+            self.store(counts)
+            self.report()
 
     def report(self, raw: Any = None) -> None:
         """Report the stored counts to the sink.

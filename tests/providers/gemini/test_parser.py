@@ -480,18 +480,23 @@ def test_usage_is_the_last_count_of_each_field_and_never_a_sum() -> None:
             },
         ),
     )
-    [(_, last)] = sink.select("usage")
+    [(_, first), (_, last)] = sink.select("usage")
+    assert (first.input_tokens, first.output_tokens) == (36, 1)
     assert (last.input_tokens, last.output_tokens, last.reasoning_tokens) == (47, 8, 5)
     assert (last.cache_read_tokens, last.cache_write_tokens) == (30, None)
     assert last.raw["totalTokenCount"] == 55
 
 
-def test_usage_is_reported_at_the_finish() -> None:
+def test_usage_is_reported_with_the_first_chunk_and_at_the_finish() -> None:
     chunks = [chunk({"text": "a"}, usageMetadata={"promptTokenCount": 36, "candidatesTokenCount": n}) for n in range(5)]
-    assert read(*chunks).select("usage") == []
+    first = ("usage", Usage(36, 0, None, None, None, {"promptTokenCount": 36, "candidatesTokenCount": 0}))
+    assert read(*chunks).select("usage") == [first]
+    assert read(*chunks).recorded[0] == first
     counts = {"promptTokenCount": 36, "candidatesTokenCount": 5, "totalTokenCount": 41}
     sink = read(*chunks, chunk(finish="STOP", usageMetadata=counts))
-    assert sink.select("usage") == [("usage", Usage(36, 5, None, None, None, counts))]
+    assert sink.select("usage") == [first, ("usage", Usage(36, 5, None, None, None, counts))]
+    whole = read(chunk({"text": "a"}, finish="STOP", usageMetadata=counts))
+    assert whole.select("usage") == [("usage", Usage(36, 5, None, None, None, counts))]
 
 
 def test_a_truncated_response_has_the_usage_so_far() -> None:
