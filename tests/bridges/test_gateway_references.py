@@ -78,6 +78,27 @@ def test_what_is_not_stored_is_refused() -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "field", [{"conversation": "conv_1"}, {"conversation": {"id": "conv_1"}}, {"prompt": {"id": "pmpt_1"}}]
+)
+def test_what_openai_stores_is_refused_for_another_provider(field: Json) -> None:
+    """Left out, the conversation before the request, or all of its instructions, would be lost."""
+    body = {"model": "m", "input": "And?", **field}
+    with serve(["Hello."]) as other, serve(["Hello."]) as own:
+        models = {"*": "scripted"}
+        with (
+            serve_gateway(Target("anthropic", other.base_url("anthropic"), models=models)) as first,
+            serve_gateway(Target("openai_responses", own.base_url("openai_responses"), models=models)) as second,
+        ):
+            refused = httpx.post(f"{first}/v1/responses", json=body)
+            sent = httpx.post(f"{second}/v1/responses", json=body)
+            plain = httpx.post(f"{first}/v1/responses", json={**body, **dict.fromkeys(field)})
+    assert (refused.status_code, sent.status_code, plain.status_code) == (404, 200, 200)
+    assert "_1' not found" in refused.json()["error"]["message"]
+    assert own.requests[0].json.items() >= field.items()
+    assert len(other.requests) == 1
+
+
 def test_a_response_that_broke_off_is_not_stored() -> None:
     with serve([Reply("Hel", Disconnect()), "Hello."]) as server:
         target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})

@@ -20,7 +20,7 @@ import anyio
 from streamkit import providers
 from streamkit.bridges.gateway.conversion import Conversion
 from streamkit.bridges.gateway.routes import Route, client_provider
-from streamkit.bridges.gateway.stored_responses import StoredResponses
+from streamkit.bridges.gateway.stored_responses import StoredResponses, refuse_references_to_openai
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
 from streamkit.model_copy import copy_with
@@ -46,7 +46,7 @@ class Attempt:
         stored: where the response is stored for later requests; None if the client's wire has no references.
 
     Raises:
-        UsageError: the body is no request of the client's wire.
+        UsageError: the body is no request of the client's wire, or refers to what the upstream cannot have.
 
     Attributes:
         target: the upstream's provider.
@@ -74,6 +74,8 @@ class Attempt:
         self.target = target = providers.get(upstream.provider)
         self.client = client_provider(route, target)
         self.changes: list[str] = []
+        if stored is not None and target.package != self.client.package:
+            refuse_references_to_openai(body)
         request = providers.parse_request(
             body, self.client, model=route.model, stream=route.stream, changes=self.changes
         )

@@ -18,13 +18,28 @@ import msgspec
 
 from streamkit.errors import UsageError
 
-__all__ = ["ReferenceNotFound", "StoredResponses"]
+__all__ = ["ReferenceNotFound", "StoredResponses", "refuse_references_to_openai"]
 
 Json = dict[str, Any]
 
 
 class ReferenceNotFound(UsageError):
     """A reference to a response or an item that is not stored."""
+
+
+def refuse_references_to_openai(body: Any) -> None:
+    """Refuse a request that refers to what OpenAI stores, for an upstream that has another wire.
+
+    Raises:
+        ReferenceNotFound: it names a conversation or a prompt.
+    """
+    for name in ("conversation", "prompt") if isinstance(body, dict) else ():
+        given = body.get(name)
+        found = given.get("id") if isinstance(given, dict) else given
+        if isinstance(found, str):
+            raise ReferenceNotFound(
+                f"{name.capitalize()} with id '{found}' not found: only OpenAI has it, and the upstream is another one."
+            )
 
 
 @dataclass(frozen=True, slots=True)
