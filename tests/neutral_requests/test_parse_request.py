@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -350,6 +351,51 @@ def test_no_value_of_a_field_raises(provider: str, body: Json) -> None:
     request = parse_request(body, provider, model="gpt-5")
     for target in ("anthropic", "openai_chat", "gemini"):
         render_request(request, target)
+
+
+@pytest.mark.parametrize(
+    ("provider", "body", "field"),
+    [
+        ("openai_responses", {"input": [{"role": "user", "content": [5]}]}, "input"),
+        ("openai_responses", {"input": [{"role": "user", "content": [None]}]}, "input"),
+        ("openai_responses", {"input": [{"role": "user", "content": [["a"]]}]}, "input"),
+        (
+            "bedrock_converse",
+            {"messages": [{"role": "user", "content": [{"text": "a"}]}], "system": [{"text": 5}]},
+            "system",
+        ),
+    ],
+)
+def test_a_part_of_another_type_goes_back_to_its_provider(provider: str, body: Json, field: str) -> None:
+    """The provider refuses it in its own words; the gateway must not fail first."""
+    assert render_request(parse_request(body, provider), provider, model="m")[field] == body[field]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each value in a body."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in inner:
+        yield from places(item, (*path, name))
+
+
+PLACES = [(provider, path) for provider, (body, _) in sorted(BODIES.items()) for path in places(body) if path]
+
+
+@given(
+    place=st.sampled_from(PLACES), value=st.sampled_from([None, 5, True, "x", [], {}, [None], [5], [[]], {"type": "x"}])
+)
+def test_no_value_in_a_body_raises_anything_but_a_usage_error(place: tuple[str, tuple[Any, ...]], value: Any) -> None:
+    provider, (*inner, last) = place
+    body, options = BODIES[provider]
+    body = changed = copy.deepcopy(body)
+    for name in inner:
+        changed = changed[name]
+    changed[last] = value
+    with suppress(UsageError):
+        request = parse_request(body, provider, **options)
+        for target in {provider, "anthropic", "openai_chat", "gemini"}:
+            render_request(request, target, model="m", unsupported="text")
 
 
 def test_a_name_that_two_wires_share_is_read_by_its_own() -> None:

@@ -157,7 +157,7 @@ class ConverseRenderer(BlockRenderer):
             self.push("system", parts)
         else:
             self._system += parts
-            self.system += [part["text"] for part in parts if "text" in part]
+            self.system += [text for part in parts if isinstance(text := part.get("text"), str)]
 
     def _system_parts(self, block: Block) -> list[Json]:
         if isinstance(block, TextBlock):

@@ -110,11 +110,15 @@ class ResponsesRenderer(AssistantRenderer):
                 parts += self._input_parts(block, content.speaker)
         if parts:
             self.flush_results()
-            is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "input_text"
+            match parts:
+                case [{"type": "input_text", "text": text, **others}] if not others:
+                    said = text
+                case _:
+                    said = parts
             role = "user"
             if content.speaker == "system":
                 role = "developer" if content.metadata.get("role") == "developer" else "system"
-            self.append({"role": role, "content": parts[0]["text"] if is_text else parts})
+            self.append({"role": role, "content": said})
 
     def flush_results(self) -> None:
         """Append the buffered results in the order of their calls, and after them those without a call."""
