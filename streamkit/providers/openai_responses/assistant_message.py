@@ -37,11 +37,11 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.providers.decoding import as_text
 from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import MessageRenderer
 from streamkit.providers.openai_responses.client_outputs import client_item, output_item
 from streamkit.providers.openai_responses.item_ids import has_required_id, without_foreign_id
-from streamkit.providers.openai_responses.media import item_ids, output_part, reasoning_item, strip_output_only_fields
 from streamkit.providers.openai_responses.output_items import is_reference, item_type
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, Traits
@@ -108,7 +108,7 @@ class AssistantRenderer(MessageRenderer[Traits]):
 
     def add_assistant(self, content: Content) -> None:
         """Append the items of a response of the model."""
-        self._server_item_ids = item_ids(content)
+        self._server_item_ids = _ids_of_server_items(content)
         self._is_interrupted = bool(content.metadata.get("interrupted"))
         for block in content.blocks:
             self._add_output(block)
@@ -116,9 +116,9 @@ class AssistantRenderer(MessageRenderer[Traits]):
 
     def _add_output(self, block: Block) -> None:
         is_own = self.is_own(block)
-        item = reasoning_item(block) if is_own else None
+        item = _reasoning_item(block) if is_own else None
         if item is not None:
-            self._add_reasoning(strip_output_only_fields(item))
+            self._add_reasoning(_strip_output_only_fields(item))
             return
         is_later_part = bool({"summary_index", "content_index"} & block.metadata.keys())
         if self._in_reasoning and is_later_part and is_own and isinstance(block, ReasoningBlock):
@@ -216,7 +216,7 @@ class AssistantRenderer(MessageRenderer[Traits]):
         if item_id is None:
             message["content"] = block.text
         else:
-            message |= {"id": item_id, "status": "completed", "content": [output_part(block)]}
+            message |= {"id": item_id, "status": "completed", "content": [_output_part(block)]}
         phase = block.metadata.get("phase")
         if self.is_from_target(block) and phase in MESSAGE_PHASES:
             message["phase"] = phase
@@ -304,6 +304,46 @@ class AssistantRenderer(MessageRenderer[Traits]):
 def _extend_message(message: Json, block: TextBlock, *, is_streamed: bool) -> None:
     """Add a text to a message. Texts that were streamed are one text, texts that were written separately are lines."""
     if isinstance(message["content"], list):
-        message["content"].append(output_part(block))
+        message["content"].append(_output_part(block))
     else:
         message["content"] += block.text if is_streamed else f"\n{block.text}"
+
+
+def _ids_of_server_items(content: Content) -> set[str]:
+    """Return the ids of the items of the provider's own tools in a response."""
+    raw = [item for block in content.blocks if isinstance(block, ServerToolBlock) for item in block.raw]
+    return {
+        item_id
+        for item in raw
+        if isinstance(item, dict)
+        for name in ("id", "call_id")
+        if (item_id := as_text(item.get(name)))
+    }
+
+
+def _reasoning_item(block: Block) -> Json | None:
+    """Return the provider's reasoning item that a block carries."""
+    raw = block.metadata.get("item")
+    if isinstance(block, ReasoningBlock):
+        raw = block.opaque or raw
+    elif isinstance(block, OpaqueBlock):
+        raw = block.raw
+    return raw if isinstance(raw, dict) and raw.get("type") == "reasoning" else None
+
+
+def _strip_output_only_fields(item: Json) -> Json:
+    """Return a reasoning item as the API accepts it: with a summary, without null in ``status`` and ``content``."""
+    fields = {name: value for name, value in item.items() if value is not None or name not in ("status", "content")}
+    return fields if isinstance(fields.get("summary"), list) else {**fields, "summary": []}
+
+
+def _output_part(block: TextBlock) -> Json:
+    """Return a part of a message item that is sent back with its id."""
+    if block.metadata.get("refusal"):
+        return {"type": "refusal", "refusal": block.text}
+    citations = block.metadata.get("citations")
+    return {
+        "type": "output_text",
+        "text": block.text,
+        "annotations": citations if isinstance(citations, list) else [],
+    }

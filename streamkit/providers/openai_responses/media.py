@@ -1,4 +1,4 @@
-"""Conversion of images, files, results and the provider's own state to the form that Responses accepts, and back.
+"""Conversion of images, files and results to the form that Responses accepts, and back.
 
 Stateless. ``messages`` decides which value goes where.
 Sources: https://platform.openai.com/docs/guides/images-vision, .../file-inputs and, for the output of a call,
@@ -10,17 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
-from streamkit.history.content import (
-    Block,
-    Content,
-    FileBlock,
-    ImageBlock,
-    OpaqueBlock,
-    ReasoningBlock,
-    ServerToolBlock,
-    TextBlock,
-    ToolResponseBlock,
-)
+from streamkit.history.content import FileBlock, ImageBlock, TextBlock, ToolResponseBlock
 from streamkit.history.result_parts import detail_metadata
 from streamkit.media import has_type_in, is_image_source, normalize_data, normalize_data_url, quote_source, to_data_url
 from streamkit.providers.decoding import as_text
@@ -32,13 +22,9 @@ __all__ = [
     "detail_of",
     "input_file",
     "input_image",
-    "item_ids",
     "media_part",
     "output_of",
-    "output_part",
     "parse_media_part",
-    "reasoning_item",
-    "strip_output_only_fields",
 ]
 
 # https://platform.openai.com/docs/guides/file-inputs: PDF, office documents, text and code
@@ -148,43 +134,3 @@ def _tool_media_part(part: ImageBlock | FileBlock) -> Json:
     if media_type.startswith(("audio/", "video/")) or media_type in _REJECTED_FILE_TYPES:
         raise UnsupportedContent(f"OpenAI takes documents as files, not {media_type!r}")
     return input_file(part)
-
-
-def reasoning_item(block: Block) -> Json | None:
-    """Return the provider's reasoning item that a block carries."""
-    raw = block.metadata.get("item")
-    if isinstance(block, ReasoningBlock):
-        raw = block.opaque or raw
-    elif isinstance(block, OpaqueBlock):
-        raw = block.raw
-    return raw if isinstance(raw, dict) and raw.get("type") == "reasoning" else None
-
-
-def strip_output_only_fields(item: Json) -> Json:
-    """Return a reasoning item as the API accepts it: with a summary, without null in ``status`` and ``content``."""
-    fields = {name: value for name, value in item.items() if value is not None or name not in ("status", "content")}
-    return fields if isinstance(fields.get("summary"), list) else {**fields, "summary": []}
-
-
-def item_ids(content: Content) -> set[str]:
-    """Return the ids of the provider's own items in a response."""
-    raw = [item for block in content.blocks if isinstance(block, ServerToolBlock) for item in block.raw]
-    return {
-        item_id
-        for item in raw
-        if isinstance(item, dict)
-        for name in ("id", "call_id")
-        if (item_id := as_text(item.get(name)))
-    }
-
-
-def output_part(block: TextBlock) -> Json:
-    """Return a part of a message item that is sent back with its id."""
-    if block.metadata.get("refusal"):
-        return {"type": "refusal", "refusal": block.text}
-    citations = block.metadata.get("citations")
-    return {
-        "type": "output_text",
-        "text": block.text,
-        "annotations": citations if isinstance(citations, list) else [],
-    }
