@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 
 from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.openai_chat.detect import is_chat_stream
 from streamkit.providers.openai_chat.id_rules import KIMI_IDS, MISTRAL_IDS, OPENAI_IDS
 from streamkit.providers.openai_chat.request_facts import (
     GROQ_MODELS,
@@ -24,7 +23,7 @@ from streamkit.providers.openai_chat.request_facts import (
     XAI_MODELS,
     signature_state,
 )
-from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.traits import ChatDialect, is_chat_stream
 from streamkit.providers.openai_models import OPENAI_MODELS
 from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.tool_schema import ToolSchemaRules

@@ -1,4 +1,4 @@
-"""The declared facts of Chat Completions: what a dialect may differ in, and the names of finish reasons.
+"""The declared facts of Chat Completions: what a dialect may differ in, finish reasons, and how it is recognized.
 
 ``dialects`` has the rows. This module must not depend on sinks or history: a parser loads it without pydantic.
 """
@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from streamkit.calls import FinishReason, StreamError
 from streamkit.message_format import RateMessage
+from streamkit.providers.detection import HeadChunk, HeadMatcher
 from streamkit.providers.openai_chat.errors import ERRORS
 from streamkit.providers.openai_chat.id_rules import RULES_OF_MODELS, SERVER_IDS
 from streamkit.providers.openai_chat.message_format import rate_message
@@ -20,7 +21,7 @@ from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
 from streamkit.target_ids import IdRule
 
-__all__ = ["FINISH_REASONS", "ChatDialect"]
+__all__ = ["FINISH_REASONS", "ChatDialect", "is_chat_stream"]
 
 #: Values of ``finish_reason`` and their meaning, of all dialects together. Any other value means ``other``.
 FINISH_REASONS: dict[str, FinishReason] = {
@@ -44,6 +45,23 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "network_error": "error",  # Z.AI
 }
 
+
+def _is_own(chunk: HeadChunk) -> bool:
+    """Return True for a chat chunk or a complete chat response, and for no chunk of the legacy completions."""
+    data, kind, choices = chunk.data, chunk.data.get("object"), chunk.data.get("choices")
+    if chunk.name not in ("", "message") or chunk.framing not in ("sse", "json"):
+        return False
+    if kind in ("chat.completion.chunk", "chat.completion"):
+        return True
+    if "type" in data or not isinstance(choices, list):
+        return False
+    if choices and isinstance(choices[0], dict):
+        return not kind and ("delta" in choices[0] or "message" in choices[0])
+    return "prompt_filter_results" in data  # Azure's first chunk
+
+
+#: Returns True if a body with these first bytes can only be a chat stream or a complete chat response.
+is_chat_stream = HeadMatcher(_is_own)
 
 #: Others store nothing and pad no chunk; the usage is always read.
 IMPLIED: Final = {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}}
