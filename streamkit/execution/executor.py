@@ -415,5 +415,5 @@ class Executor:
 
     def _set_result(self, position: int, result: ToolResult) -> None:
         final = self.round.set_result(position, result)
-        if final is not None and not self.queue.closed:
+        if final is not None and not self.queue.closed:  # else nobody watches, and the event need not be made
             self.queue.put(to_result_event(final))
