@@ -239,10 +239,10 @@ class LoopState:
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
         hook, self._on_overflow = self._on_overflow, None
+        assert hook is not None  # noqa: S101 - a request calls this once, and gets it only if there is a hook
         shortened: RoundContext | None = None
-        if hook is not None:
-            with anyio.CancelScope(deadline=self.deadline):
-                shortened = await check_hook("on_overflow", hook(error, context), context)
+        with anyio.CancelScope(deadline=self.deadline):
+            shortened = await check_hook("on_overflow", hook(error, context), context)
         if shortened is not None and self.recorder is not None:
             await self.recorder.request(shortened, self.pauses)
         return shortened
