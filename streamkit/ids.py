@@ -110,7 +110,7 @@ def derived_tool_id(
     inside a field are escaped by ``\``, so two different inputs never have the same seed.
     """
     values = (provider_name, raw_id, tool_name, turn_key, call_index)
-    seed = "|".join(map(_as_text, values))
+    seed = "|".join([value if value.__class__ is str else _as_text(value) for value in values])
     if "\\" in seed or seed.count("|") >= len(values):
         seed = "|".join([_as_text(value).replace("\\", "\\\\").replace("|", "\\|") for value in values])
     digest = b2a_base64(sha256(_utf8(seed)).digest()[:18], newline=False)
@@ -168,7 +168,7 @@ def normalize_to_anthropic_tool_id(id: str) -> str:
 
 def normalize_to_history_tool_id(id: str) -> str:
     """Return the id with the history prefix, ``hist_tool_``, in place of a known prefix; the rest is unchanged."""
-    return _with_prefix(HISTORY_PREFIX, id)
+    return id if id.startswith(HISTORY_PREFIX) else _with_prefix(HISTORY_PREFIX, id)
 
 
 def _with_prefix(prefix: str, id: str) -> str:

@@ -104,7 +104,8 @@ class TargetIds:
             target_id = origin
         else:
             forms = self._rule.make(id, name, len(self._target_ids))
-            target_id = next(form for form in forms if form not in self._used)
+            while (target_id := next(forms)) in self._used:
+                pass
         self._target_ids[id] = target_id
         self._used.add(target_id)
         return target_id

@@ -32,6 +32,7 @@ from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_d
 
 __all__ = [
     "CACHE_BREAKPOINT",
+    "UNPAIRED_BLOCKS",
     "Block",
     "CacheMark",
     "Content",
@@ -108,7 +109,11 @@ class _StoredModel(BaseModel):
 
 AnyStored = TypeVar("AnyStored", bound=_StoredModel)
 
-_set_attribute = object.__setattr__  # that of a model validates
+# The slots of every model, set directly: a model's own assignment validates.
+_set_fields, _set_names, _set_extra, _set_private = (
+    BaseModel.__dict__[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 
 
 def create_stored(model: type[AnyStored], /, **fields: Any) -> AnyStored:
@@ -118,11 +123,11 @@ def create_stored(model: type[AnyStored], /, **fields: Any) -> AnyStored:
         model: `Content`, or the type of the block.
         fields: all fields that have no default, and ``metadata``. The object keeps the lists and dicts.
     """
-    stored = model.__new__(model)
-    _set_attribute(stored, "__dict__", {**model._defaults, **fields})
-    _set_attribute(stored, "__pydantic_fields_set__", set(fields))
-    _set_attribute(stored, "__pydantic_extra__", {})
-    _set_attribute(stored, "__pydantic_private__", None)
+    stored = object.__new__(model)
+    _set_fields(stored, {**model._defaults, **fields})
+    _set_names(stored, set(fields))
+    _set_extra(stored, {})
+    _set_private(stored, None)
     return stored
 
 
@@ -270,6 +275,11 @@ class UnknownBlock(_StoredModel):
             fields.pop("metadata", None)
         return fields
 
+
+#: The types of the blocks that are neither calls nor results. A test for one of these two takes longer.
+UNPAIRED_BLOCKS: frozenset[type[_StoredModel]] = frozenset(
+    {TextBlock, ImageBlock, FileBlock, ReasoningBlock, ServerToolBlock, OpaqueBlock, UnknownBlock}
+)
 
 _KNOWN = ("text", "image", "file", "tool_call", "tool_response", "reasoning", "server_tool", "opaque")
 

@@ -58,24 +58,24 @@ def is_plain_data(value: Any) -> bool:
 def are_plain_data(values: Iterable[Any]) -> bool:
     """Return True if all values are JSON data of few levels that needs no conversion; False if that is not known.
 
-    It is not known of objects that occur in several places, because one may contain itself.
+    It is not known of objects that occur several times on one level, whose contents would be read as often.
     """
     level = values
-    containers: list[Any] = []
     names: list[str] = []
     for _ in range(_DEEPEST_PLAIN):
         below: list[Any] = []
+        containers: list[Any] = []
         for item in level:
-            kind = item.__class__
+            kind = type(item)
             if kind is str:
                 if not item.isascii() and join_surrogates(item) is not item:
                     return False
-            elif item is None:
-                continue
             elif kind is dict:
                 containers.append(item)
                 names += item
                 below += item.values()
+            elif item is None:
+                continue
             elif kind is list:
                 containers.append(item)
                 below += item

@@ -20,7 +20,7 @@ from functools import partial
 from operator import is_
 from typing import Any
 
-from streamkit.history.content import Block, Content, ToolCallBlock, ToolResponseBlock, parse_arguments
+from streamkit.history.content import UNPAIRED_BLOCKS, Block, Content, ToolCallBlock, ToolResponseBlock, parse_arguments
 from streamkit.history.pairing import NO_RESULT, PairedCall, PairedResult, Pairing
 from streamkit.ids import derived_tool_id, is_canonical, normalize_to_history_tool_id
 from streamkit.model_copy import copy_with
@@ -92,6 +92,8 @@ def _is_valid(contents: Sequence[Content]) -> bool:
         calls: list[str] = []
         results: list[str] = []
         for block in content.blocks:
+            if type(block) in UNPAIRED_BLOCKS:
+                continue
             if isinstance(block, ToolCallBlock):
                 if not block.id or (block.kind == "function" and not isinstance(block.parameters, dict)):
                     return False

@@ -23,7 +23,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.content import CACHE_BREAKPOINT, CacheMark
+from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, CacheMark
 from streamkit.history.tool_results import ResultPart
 from streamkit.providers.encoding import data_as_json
 from streamkit.providers.message_ids import MessageIds
@@ -54,6 +54,7 @@ class MessageRenderer(Generic[AnyTraits]):
         self.changes: list[str] = []
         self.request_fields: Json = {}
         self.ids = MessageIds(traits, options)
+        self._legal_names: set[str] = set()  # of tools
         self._content = 0  # the number of the content that is being rendered
         self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
 
@@ -134,8 +135,12 @@ class MessageRenderer(Generic[AnyTraits]):
 
     def tool_name(self, name: str) -> str:
         """Return a tool's name as the target accepts it."""
+        if name in self._legal_names:
+            return name
         legal = self.traits.legal_name(name)
-        if legal != name:
+        if legal == name:
+            self._legal_names.add(name)
+        else:
             self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
         return legal
 
@@ -154,7 +159,10 @@ class MessageRenderer(Generic[AnyTraits]):
     def mark(self, message: Json, contents: Sequence[int] | None = None) -> None:
         """Record the contents of a message, in addition to those recorded before."""
         _, members = self._contents_of.setdefault(id(message), (message, []))
-        members += (self._content,) if contents is None else contents
+        if contents is None:
+            members.append(self._content)
+        else:
+            members += contents
 
     def contents_of(self, message: Json) -> list[int]:
         """Return the numbers of the contents that a message contains."""
@@ -216,19 +224,26 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
             return
         self.begin_content(content)
+        speaker = content.speaker
+        last_role = "user"
+        pushed: list[Any] = []
         for block in content.blocks:
             role = "user"
-            if isinstance(block, ToolResponseBlock):
+            if type(block) not in UNPAIRED_BLOCKS and isinstance(block, ToolResponseBlock):
                 parts = self.result_parts(block)
-            elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                parts = [self.tool_media_part(block)]
-            elif content.speaker == "ai":
+            elif speaker == "ai":
                 role, parts = self.assistant_role, self.assistant_parts(block)
+            elif speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                parts = [self.tool_media_part(block)]
             else:
                 parts = self.user_parts(block)
-            if parts and (mark := cache_mark(block)) is not None:
+            if parts and "cache" in block.metadata and (mark := cache_mark(block)) is not None:
                 parts = self.mark_parts(parts, mark)
-            self.push(role, parts)
+            if role != last_role:
+                self.push(last_role, pushed)
+                last_role, pushed = role, []
+            pushed += parts
+        self.push(last_role, pushed)
 
     def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
         """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
@@ -302,8 +317,14 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         if content.speaker not in ("human", "ai", "tool", "system"):
             self.changes.append(f"left out a message: its speaker {content.speaker!r} is unknown")
             return
-        responses = [block for block in content.blocks if isinstance(block, ToolResponseBlock)]
-        others = [block for block in content.blocks if not isinstance(block, ToolResponseBlock)]
+        responses: list[ToolResponseBlock] = []
+        others: list[Block] = content.blocks
+        if not UNPAIRED_BLOCKS.issuperset(map(type, others)):
+            responses = [block for block in others if isinstance(block, ToolResponseBlock)]
+            if len(responses) == len(others):
+                others = []
+            elif responses:
+                others = [block for block in others if not isinstance(block, ToolResponseBlock)]
         if content.speaker == "ai":
             self.add_assistant(others)
         for response in responses:
@@ -386,15 +407,15 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         if not self._result_contents:
             self.results_flushed()
             return
-        results = sorted(self._results, key=itemgetter(0))
+        results = sorted(self._results, key=itemgetter(0)) if len(self._results) > 1 else self._results
         media = self.tool_media(self._tool_media)
         contents = sorted(self._result_contents)
         self._results, self._tool_media, self._result_contents = [], [], set()
         self.results_flushed()
         for _, message, _, content in results:
             self.append(message, [content])
-        user_blocks = followup_user_blocks([blocks for _, _, blocks, _ in results], media, self.changes)
-        if user_blocks:
+        shown = [blocks for _, _, blocks, _ in results if blocks]
+        if (shown or media) and (user_blocks := followup_user_blocks(shown, media, self.changes)):
             number, self._content = self._content, contents[-1]
             self.add_user(user_blocks)
             self._content = number

@@ -118,9 +118,10 @@ def _wrapped(block: Block) -> list[str]:
 def _wrapped_in(values: Iterable[Any], depth: int = 0) -> list[str]:
     found: list[str] = []
     for value in values:
-        if is_wrapped_state(value):
-            found.append(value)
-        elif depth < _DEEPEST and isinstance(value, (dict, list)):
+        if isinstance(value, str):
+            if is_wrapped_state(value):
+                found.append(value)
+        elif value and depth < _DEEPEST and isinstance(value, (dict, list)):
             found += _wrapped_in(value.values() if isinstance(value, dict) else value, depth + 1)
     return found
 

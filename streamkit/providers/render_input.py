@@ -49,12 +49,12 @@ def prepare_contents(
         prepared = [_with_json_data(content) for content in contents]
     if not all(map(is_, prepared, contents)):
         changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
-    kinds = [block.type for block in blocks]
+    kinds = {block.type for block in blocks}
     for content in prepared if "image" in kinds or "file" in kinds else ():
         for block in content.blocks if content.speaker == "human" else ():
             if block.type in ("image", "file"):
                 check_media_data(block)  # type: ignore[arg-type]  # an unknown block has neither type
-    if "reasoning" not in kinds or has_plans:
+    if "reasoning" not in kinds or has_plans or "plan" not in [block.__dict__.get("kind") for block in blocks]:
         return prepared
     return [_with_plans_as_text(content, changes) for content in prepared]
 

@@ -8,11 +8,12 @@ of a conversation, and the tool of a call is found again without any state. This
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from operator import is_
 
 from streamkit.history import Block, Content, OpaqueBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.history.content import UNPAIRED_BLOCKS
 from streamkit.model_copy import copy_with
 from streamkit.providers.traits import Traits
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
@@ -21,6 +22,7 @@ __all__ = ["ToolNames", "prepare_tools"]
 
 _SEPARATOR = "__"
 _NAMED = (ToolCallBlock, ToolResponseBlock)  # the blocks that name a tool
+_UNNAMED = UNPAIRED_BLOCKS - {OpaqueBlock}  # those that do not
 
 
 class ToolNames:
@@ -38,6 +40,7 @@ class ToolNames:
         self._traits = traits
         self._targets: dict[tuple[str | None, str], str] = {}
         self._originals: dict[str, ToolDefinition] = {}
+        self._unchanged: set[str] = set()  # the names of tools without a namespace that the target accepts
         self.changes: list[str] = []
         definitions = [tool for tool in tools if isinstance(tool, ToolDefinition)]
         counts = Counter([tool.name for tool in definitions]) if definitions else {}
@@ -57,6 +60,8 @@ class ToolNames:
             if target != tool.name:
                 group = "" if tool.namespace is None else f" of {tool.namespace!r}"
                 self.changes.append(f"the tool {tool.name!r}{group} has the name {target!r} in this request")
+        if key == (None, target):
+            self._unchanged.add(target)
         self._targets[key] = target
         self._originals.setdefault(target, tool)
 
@@ -86,6 +91,9 @@ class ToolNames:
         names: dict[str, str] = {}  # of calls, by their ids
         renamed: list[Content] = []
         for content in contents:
+            if self._are_kept(content.blocks, names):
+                renamed.append(content)
+                continue
             blocks = [
                 self._rename(block, names) if isinstance(block, _NAMED) else block
                 for block in content.blocks
@@ -96,6 +104,17 @@ class ToolNames:
             elif blocks:
                 renamed.append(copy_with(content, blocks=blocks))
         return renamed
+
+    def _are_kept(self, blocks: Sequence[Block], names: Mapping[str, str]) -> bool:
+        """Return True if no block names a tool whose name changes; False if that is not known."""
+        for block in blocks:
+            if type(block) in _UNNAMED:
+                continue
+            if not isinstance(block, _NAMED) or block.name not in self._unchanged or "namespace" in block.metadata:
+                return False
+            if names and isinstance(block, ToolResponseBlock):
+                return False
+        return True
 
     def _rename(self, block: Block, names: dict[str, str]) -> Block:
         if isinstance(block, ToolCallBlock):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from streamkit.providers.schema_keywords import COMBINATIONS, DEEPEST, SCHEMAS, SCHEMAS_BY_NAME, Json, resolve_schema
@@ -50,7 +51,7 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
         schema = _merge_root(schema, schema, rules.refused_at_root, {}, 0)
     if rules.refused_keywords:
         schema = _without_keywords(schema, rules.refused_keywords, changes)
-    if rules.numeric_bounds and "'exclusiveM" in repr(schema):  # the search is much faster than the walk
+    if rules.numeric_bounds and _may_have_bounds(schema):
         schema = _with_numeric_bounds(schema, changes)
     if rules.typed:
         from streamkit.providers.schema_types import with_types
@@ -61,6 +62,14 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
 
         schema = OneTypeSchema(schema, complete, changes).convert_object()
     return schema, list(dict.fromkeys(changes))
+
+
+def _may_have_bounds(schema: Json) -> bool:
+    """Return False for a schema without exclusive bounds: a search of its text is much faster than the walk."""
+    try:
+        return b'"exclusiveM' in msgspec.json.encode(schema)
+    except (TypeError, ValueError, RecursionError):  # a schema that is no JSON
+        return "'exclusiveM" in repr(schema)
 
 
 # ---------------------------------------------------------------- the root

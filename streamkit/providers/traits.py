@@ -211,7 +211,7 @@ class Traits(WireTraits):
     def is_from_provider(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if a block with this metadata is from this provider or a compatible one."""
         origin = metadata.get("provider")
-        return isinstance(origin, str) and (origin == self.name or origin in self.compatible)
+        return origin == self.name or (isinstance(origin, str) and origin in self.compatible)
 
     def accepts_state(self, metadata: Mapping[str, Any], model: str | None = None, endpoint: str | None = None) -> bool:
         """Return True if opaque state of a block with this metadata is valid for this model at this endpoint.

@@ -12,12 +12,12 @@ one text part is that text, and a failed one is a text.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
-from streamkit.history.content import create_block
+from streamkit.history.content import create_block, create_stored
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.media import to_data_url
@@ -34,6 +34,10 @@ _SYSTEM_MESSAGE_FIELDS = _MESSAGE_FIELDS | set(SYSTEM_MESSAGE_FIELDS)
 _TEXT_FIELDS = frozenset({"type", "text", "cache_control"})
 _MEDIA_FIELDS = frozenset({"type", "source", "title", "cache_control"})
 _RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})
+#: The fields of the model's blocks that have a place in history.
+_OWN_TEXT_FIELDS = frozenset({"type", "text"})
+_THINKING_FIELDS = frozenset({"type", "thinking", "signature"})
+_CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 
 
 def parse_messages(
@@ -94,10 +98,10 @@ def _read_system_message(builder: ContentBuilder, message: Json) -> None:
 
 def _read_user_block(builder: ContentBuilder, block: Any) -> None:
     block_type = block.get("type") if isinstance(block, dict) else None
-    if isinstance(block, str):
-        builder.text("human", block)
-    elif block_type == "tool_result":
+    if block_type == "tool_result":
         _read_tool_result(builder, block)
+    elif isinstance(block, str):
+        builder.text("human", block)
     elif block_type == "image" and (image := _read_image(block)) is not None:
         builder.add_block("human", ImageBlock(data=image, metadata=_media_metadata(builder, block)))
     elif block_type == "document" and (file := _read_document(block)) is not None:
@@ -150,7 +154,9 @@ def _media_metadata(builder: ContentBuilder, block: Json) -> Json:
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
     content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
     builder.report_unread(block, _RESULT_FIELDS, "a result")
-    extras = {"toolset_name": block.get("toolset_name"), **_result_mark(block)}
+    extras = _result_mark(block)
+    if "toolset_name" in block:
+        extras = {"toolset_name": block["toolset_name"], **extras}
     if block.get("is_error") is not True:
         builder.result(call_id, content, extras=extras)
     elif isinstance(content, list):
@@ -163,9 +169,11 @@ def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
 
 def _result_mark(block: Json) -> Json:
     """Return the cache mark of a result, or else the last one of its parts: a part of a result has none in history."""
-    content = block.get("content")
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return next((mark for part in (block, *reversed(parts)) if (mark := _cache_metadata(part))), {})
+    mark, content = _cache_metadata(block), block.get("content")
+    for part in reversed(content) if not mark and isinstance(content, list) else ():
+        if isinstance(part, dict) and (mark := _cache_metadata(part)):
+            break
+    return mark
 
 
 def _read_result_content(content: Any) -> Any:
@@ -202,45 +210,44 @@ class _AssistantReader:
 
     def read(self, blocks: list[Any]) -> None:
         """Add the blocks of a message to the builder."""
+        builder = self._builder
         for block in blocks:
             block_type = block.get("type") if isinstance(block, dict) else None
             server_call, self._open_server_call = self._open_server_call, None
-            if isinstance(block, str):
-                self._builder.text("ai", block)
+            if block_type == "tool_use":
+                extras = _extra_fields(block, _CALL_FIELDS)
+                builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), extras=extras)
             elif block_type == "text" and isinstance(block.get("text"), str):
                 self._read_text(block)
-            elif block_type == "tool_use":
-                extras = _extra_fields(block, ("type", "id", "name", "input"))
-                self._builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), extras=extras)
-            elif block_type == "tool_result":  # not from a model, but messages made by other software have them here
-                _read_tool_result(self._builder, block)
             elif block_type == "thinking" and isinstance(block.get("thinking"), str):
                 self._read_thinking(block)
+            elif isinstance(block, str):
+                builder.text("ai", block)
+            elif block_type == "tool_result":  # not from a model, but messages made by other software have them here
+                _read_tool_result(builder, block)
             elif block_type == "redacted_thinking":
-                self._add(create_block(ReasoningBlock, opaque=block, metadata=self._builder.provider_metadata()))
+                self._add(create_block(ReasoningBlock, opaque=block, metadata=builder.provider_metadata()))
             elif isinstance(block_type, str) and block_type.endswith("_tool_use"):
                 self._read_server_call(block)
             elif isinstance(block_type, str) and block_type.endswith("_tool_result"):
                 self._read_server_result(block, server_call)
             else:
-                self._builder.opaque("ai", block)
+                builder.opaque("ai", block)
 
     def _add(self, block: TextBlock | ReasoningBlock | ServerToolBlock) -> None:
         self._builder.add_block("ai", block)
 
     def _read_text(self, block: Json) -> None:
-        if block["text"]:
-            metadata = self._builder.provider_metadata(_extra_fields(block, ("type", "text")))
-            self._add(create_block(TextBlock, text=block["text"], metadata=metadata))
+        self._builder.text("ai", block["text"], extras=_extra_fields(block, _OWN_TEXT_FIELDS))
 
     def _read_thinking(self, block: Json) -> None:
         signature = block.get("signature")
         self._add(
-            create_block(
+            create_stored(
                 ReasoningBlock,
-                text=block["thinking"],
-                signature=signature if isinstance(signature, str) and signature else None,
-                metadata=self._builder.provider_metadata(_extra_fields(block, ("type", "thinking", "signature"))),
+                text=to_json_data(block["thinking"]),
+                signature=to_json_data(signature) if isinstance(signature, str) and signature else None,
+                metadata=self._builder.own_metadata(_extra_fields(block, _THINKING_FIELDS)),
             )
         )
 
@@ -263,12 +270,14 @@ class _AssistantReader:
             self._add(ServerToolBlock(raw=[raw], metadata=self._builder.provider_metadata()))
 
 
-def _extra_fields(block: Json, known: Collection[str]) -> Json:
+def _extra_fields(block: Json, known: frozenset[str]) -> Json:
     """Return a block's other fields, a request to cache it as ``cache``."""
+    if known.issuperset(block):
+        return {}
     extras = {name: value for name, value in block.items() if name not in known and name != "cache_control"}
     return extras | _cache_metadata(block)
 
 
 def _cache_metadata(block: Json) -> Json:
-    mark = read_cache_mark(block.get("cache_control"))
+    mark = read_cache_mark(block["cache_control"]) if "cache_control" in block else None
     return {} if mark is None else {"cache": mark}

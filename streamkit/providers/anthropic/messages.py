@@ -43,6 +43,8 @@ from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
+#: The metadata of a call that Anthropic's own calls have.
+_CALL_FIELDS = frozenset({"caller", "toolset_name"})
 _UNMARKED_BLOCKS = (
     "thinking",
     "redacted_thinking",
@@ -256,7 +258,9 @@ class AnthropicRenderer(BlockRenderer):
         else:
             part["content"] = failure
             part["is_error"] = True
-        own = block.metadata.get("toolset_name") if self.is_from_target(block) else None
+        own = block.metadata.get("toolset_name")
+        if own is not None and not self.is_from_target(block):
+            own = None
         if toolset := own or self._toolsets.get(part["tool_use_id"]):
             part["toolset_name"] = toolset
         return [part]
@@ -274,7 +278,7 @@ class AnthropicRenderer(BlockRenderer):
         """Return a ``tool_use`` block."""
         part: Json = {"type": "tool_use", "id": self.ids.call_id(block), "name": self.tool_name(block.name)}
         part["input"] = self.arguments_object(block.parameters, block.name)
-        if self.is_from_target(block):
+        if not _CALL_FIELDS.isdisjoint(block.metadata) and self.is_from_target(block):
             caller = block.metadata.get("caller")
             # An absent caller means direct. Any other names a server tool's block, which is opaque state, too.
             if isinstance(caller, dict) and caller.get("type") != "direct" and self.own_state(block, "caller"):

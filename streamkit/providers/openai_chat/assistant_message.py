@@ -7,8 +7,9 @@ the reasoning that the dialect accepts is sent back. This module must not depend
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from streamkit.history import Block, Content, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.model_copy import copy_with
@@ -16,6 +17,7 @@ from streamkit.providers.encoding import data_as_json, text_or_json
 from streamkit.providers.gemini_models import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.openai_chat.message_parts import (
+    are_plain_texts,
     assistant_content,
     audio_id,
     file_annotations,
@@ -40,8 +42,7 @@ from streamkit.providers.provider import RenderedMessages, RenderOptions
 __all__ = ["AssistantRenderer"]
 
 
-@dataclass(slots=True)
-class _AssistantParts:
+class _AssistantParts(Struct):
     """The blocks of an assistant message, by the field that they are sent in."""
 
     content: list[Block] = field(default_factory=list)
@@ -63,6 +64,7 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
         self.call_places: dict[str, int] = {}
+        self._requires_signature = requires_signature(options.model) and not traits.reasoning_details
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
         # the field that a message with calls must have, though its reasoning is unknown
@@ -79,7 +81,7 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
         """Append an assistant message, unless it would have neither content nor calls."""
         parts = self._sort_blocks(blocks)
         message: Json = {"role": "assistant", "content": self._assistant_content(parts)}
-        refusal = join_text(parts.refusals)
+        refusal = join_text(parts.refusals) if parts.refusals else ""
         if refusal and message["content"] is None and not parts.calls:
             # "one or more of type text, or exactly one of type refusal": content is required if there are no calls
             message["content"] = [{"type": "refusal", "refusal": refusal}]
@@ -93,11 +95,11 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
             message |= self._reasoning_fields(parts.reasoning)
         if parts.calls and self._blank_field is not None:
             message.setdefault(self._blank_field, BLANK_REASONING)
-        self.push(message | parts.fields)
+        self.push(message | parts.fields if parts.fields else message)
         if parts.calls:
             self.ids.start_round()
             self.messages[-1]["tool_calls"] = calls = [self._call(call) for call in parts.calls]
-            if requires_signature(self.options.model) and not self.traits.reasoning_details:
+            if self._requires_signature:
                 # On Google's endpoint of this wire; a router with typed reasoning adds its own.
                 # https://ai.google.dev/gemini-api/docs/thought-signatures#openai
                 calls[0].setdefault("extra_content", {"google": {"thought_signature": SKIP_SIGNATURE}})
@@ -109,6 +111,8 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
             self.report(f"a cache mark on a call was left out: {self.traits.name} accepts it on parts of content only")
         if not parts.content:
             return None
+        if are_plain_texts(parts.content):
+            return join_text(parts.content) or None
         texts = [block for block in parts.content if isinstance(block, TextBlock) and block.text]
         marked = [self.marked({"type": "text", "text": block.text}, block) for block in texts]
         if len(texts) == len(parts.content) and has_marks(marked):
@@ -125,11 +129,15 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
         """Return the model's blocks by the field that they are sent in, and report those that are left out."""
         parts = _AssistantParts()
         for block in blocks:
+            if isinstance(block, ToolCallBlock):
+                parts.calls.append(block)
+                continue
             is_theirs = self.is_from_target(block)
             if isinstance(block, TextBlock):
-                self._sort_text(block, parts, is_theirs=is_theirs)
-            elif isinstance(block, ToolCallBlock):
-                parts.calls.append(block)
+                if is_theirs:
+                    self._sort_own_text(block, parts)
+                else:
+                    parts.content.append(block)
             elif isinstance(block, ReasoningBlock) and is_theirs and reasoning_parts(block):
                 self._sort_reasoning_parts(block, parts)
             elif isinstance(block, ReasoningBlock) and is_theirs and self._accepts_reasoning(block):
@@ -152,16 +160,16 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
                 self.omit(block, f"{self.traits.name} accepts only its own" if takes_own else no_field)
         return parts
 
-    def _sort_text(self, block: TextBlock, parts: _AssistantParts, *, is_theirs: bool) -> None:
+    def _sort_own_text(self, block: TextBlock, parts: _AssistantParts) -> None:
         """Add a text to the field that it is sent in: an audio's id is opaque state, all else is plain content."""
-        audio = audio_id(block) if is_theirs and self.own_state(block, "audio") else None
+        audio = audio_id(block) if self.own_state(block, "audio") else None
         if audio is not None:
             parts.fields["audio"] = {"id": audio}
-        elif is_theirs and block.metadata.get("refusal") is True:
+        elif block.metadata.get("refusal") is True:
             parts.refusals.append(block)
         else:
             parts.content.append(block)
-        if is_theirs and self.traits.file_annotations and (annotations := file_annotations(block)):
+        if self.traits.file_annotations and (annotations := file_annotations(block)):
             parts.fields["annotations"] = [*parts.fields.get("annotations", []), *annotations]
 
     def _image_of(self, block: FileBlock) -> Json | None:
@@ -240,15 +248,16 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
     # ------------------------------------------------------------ calls
 
     def _call(self, block: ToolCallBlock) -> Json:
-        call: Json = {"id": self.ids.call_id(block)}
-        self.call_names[block.id] = block.name
+        call_id, name = self.ids.call_id(block), block.name
+        self.call_names[block.id] = name
         arguments = text_or_json(block.parameters)
+        call: Json
         if block.kind == "custom" and self.traits.custom_calls:
-            call |= {"type": "custom", "custom": {"name": block.name, "input": arguments}}
+            call = {"id": call_id, "type": "custom", "custom": {"name": name, "input": arguments}}
         else:
             if block.kind == "custom":
-                arguments = data_as_json(self.arguments_object(arguments, block.name))
-            call |= {"type": "function", "function": {"name": block.name, "arguments": arguments}}
+                arguments = data_as_json(self.arguments_object(arguments, name))
+            call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         if "extra_content" in block.metadata and self.is_from_target(block):  # thought signatures of Gemini's endpoint
             if (extra := self.own_state(block, "extra_content")) is not None:
                 call["extra_content"] = extra

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, read_cache_mark
-from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block
+from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block, create_stored
+from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import (
     reasoning_block_text,
@@ -66,9 +67,10 @@ def parse_messages(
         _read_system(builder, {"role": "system", "content": system})
     for message in messages:
         role = message.get("role")
-        if isinstance(role, str) and role in _MESSAGE_FIELDS:
-            known = _MESSAGE_FIELDS[role] | ({"name"} if traits.author_names else set())
-            builder.report_unread(message, known, f"a message of the role {role!r}")
+        known = _MESSAGE_FIELDS.get(role) if isinstance(role, str) else None
+        if known is not None and not known.issuperset(message):
+            read = known | {"name"} if traits.author_names else known
+            builder.report_unread(message, read, f"a message of the role {role!r}")
         if role == "assistant":
             _AssistantMessage(builder, message).read()
         elif role == "user":
@@ -154,8 +156,12 @@ class _AssistantMessage:
         builder.end()
         if not _REASONING_FIELDS.isdisjoint(message):
             self._read_reasoning()
-        for part in as_list(message.get("content")):
-            self._read_part(part)
+        content = message.get("content")
+        if isinstance(content, str):
+            builder.text("ai", content)
+        else:
+            for part in as_list(content):
+                self._read_part(part)
         if isinstance(refusal := message.get("refusal"), str) and refusal:
             self._add_refusal(refusal)
         if not _EXTRA_FIELDS.isdisjoint(message):
@@ -186,8 +192,8 @@ class _AssistantMessage:
                 "thinking_blocks": thinking or None,
                 "reasoning_opaque": opaque if isinstance(opaque, str) and opaque else None,
             }
-            metadata = self._builder.provider_metadata(state)
-            self._builder.add_block("ai", create_block(ReasoningBlock, text=text, metadata=metadata))
+            metadata = self._builder.own_metadata({name: value for name, value in state.items() if value is not None})
+            self._builder.add_block("ai", create_stored(ReasoningBlock, text=to_json_data(text), metadata=metadata))
 
     def _read_part(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -254,5 +260,6 @@ class _AssistantMessage:
             self._builder.opaque("ai", {"tool_calls": [call]})
             return
         arguments = function.get("input" if kind == "custom" else "arguments")
-        extras = {name: value for name, value in call.items() if name not in _KNOWN_CALL_FIELDS}
+        is_known = _KNOWN_CALL_FIELDS.issuperset(call)
+        extras = {} if is_known else {name: value for name, value in call.items() if name not in _KNOWN_CALL_FIELDS}
         self._builder.call(function.get("name"), arguments, raw_id=call.get("id"), kind=kind, extras=extras)

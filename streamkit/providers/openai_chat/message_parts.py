@@ -7,12 +7,13 @@ Stateless. Which block goes into which message, and which dialect accepts what, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from streamkit.history import Block, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock
 from streamkit.history.content import CACHE_BREAKPOINT
 
 __all__ = [
+    "are_plain_texts",
     "assistant_content",
     "audio_id",
     "file_annotations",
@@ -26,12 +27,17 @@ __all__ = [
 ]
 
 
+_MARKS = frozenset({"cache", CACHE_BREAKPOINT})
+
+
 def join_text(blocks: list[TextBlock]) -> str:
     """Return the texts of several blocks as one.
 
     Blocks that one model streamed (around its calls and citations) are one text. Blocks that were written separately
     are joined by a newline.
     """
+    if len(blocks) == 1:
+        return blocks[0].text
     text = ""
     previous: TextBlock | None = None
     for block in blocks:
@@ -46,6 +52,14 @@ def join_text(blocks: list[TextBlock]) -> str:
 def has_marks(parts: Sequence[dict[str, Any]]) -> bool:
     """Return True if a part has a cache mark."""
     return any("cache_control" in part or CACHE_BREAKPOINT in part for part in parts)
+
+
+def are_plain_texts(blocks: Sequence[Block]) -> TypeGuard[list[TextBlock]]:
+    """Return True if all blocks are texts without a cache mark."""
+    for block in blocks:  # noqa: SIM110  # every message is asked, and a generator takes longer
+        if not isinstance(block, TextBlock) or not _MARKS.isdisjoint(block.metadata):
+            return False
+    return True
 
 
 def is_content_part(raw: Any) -> bool:

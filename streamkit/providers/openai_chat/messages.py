@@ -28,7 +28,7 @@ from streamkit.providers.encoding import text_or_json
 from streamkit.providers.message_renderer import Json, cache_mark
 from streamkit.providers.openai_chat.assistant_message import AssistantRenderer
 from streamkit.providers.openai_chat.media import file_part, image_part
-from streamkit.providers.openai_chat.message_parts import has_marks, is_content_part, join_text
+from streamkit.providers.openai_chat.message_parts import are_plain_texts, has_marks, is_content_part, join_text
 from streamkit.providers.openai_chat.reasoning_switch import (
     fill_reasoning,
     is_reasoning,
@@ -177,7 +177,7 @@ class ChatRenderer(AssistantRenderer):
         self._is_developer = self.traits.developer_role and content.metadata.get("role") == "developer"
         # DeepSeek continues a last message that asks for it (https://api-docs.deepseek.com/guides/chat_prefix_completion).
         self._is_prefix = content.metadata.get("prefix") is True and self.traits.is_from_provider(content.metadata)
-        self._author = author_of(content, self.traits)
+        self._author = author_of(content, self.traits) if "author" in content.metadata else None
         super().add(content)
         self._author = None
 
@@ -187,6 +187,10 @@ class ChatRenderer(AssistantRenderer):
 
     def add_user(self, blocks: Sequence[Block]) -> None:
         """Append a user message: parts if there are images or files, else one text."""
+        if are_plain_texts(blocks):
+            if text := join_text(blocks):
+                self.push({"role": "user", "content": text})
+            return
         parts: list[Json] = []
         texts: list[TextBlock] = []
         for block in blocks:

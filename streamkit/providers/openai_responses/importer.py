@@ -17,7 +17,8 @@ from typing import Any
 from streamkit.calls import CLIENT_ITEM
 from streamkit.history import Content, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint
-from streamkit.history.content import CACHE_BREAKPOINT, create_block
+from streamkit.history.content import CACHE_BREAKPOINT, create_block, create_stored
+from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding import as_text
 from streamkit.providers.openai_responses.client_items import (
@@ -44,6 +45,9 @@ __all__ = ["parse_messages"]
 _CALL_OUTPUT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
 _INPUT_PART_FIELDS = ("type", "text", "image_url", "detail", "file_data", "file_url", "filename", CACHE_BREAKPOINT)
+_MESSAGE_FIELDS = ("type", "role", "content", "id", "status", "phase", "agent")
+_CALL_FIELDS = ("type", "id", "call_id", "name")
+_OUTPUT_FIELDS = ("type", "id", "call_id", "output", "status", "caller")
 _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
@@ -79,8 +83,10 @@ def parse_messages(
         elif kind in _CALL_OUTPUT_ITEMS and not item.get("call_id") and as_text(item.get("name")) is not None:
             builder.opaque("ai", item)  # a tool reports something that no call asked for
         elif kind in _CALL_OUTPUT_ITEMS:
-            builder.report_unread(item, ("type", "id", "call_id", "output", "status", "caller"), "a call's output")
-            answered = {"kind": "custom" if kind == "custom_tool_call_output" else None, "caller": item.get("caller")}
+            builder.report_unread(item, _OUTPUT_FIELDS, "a call's output")
+            answered = {"kind": "custom"} if kind == "custom_tool_call_output" else {}
+            if "caller" in item:
+                answered["caller"] = item["caller"]
             builder.result(item.get("call_id"), parse_result(item.get("output")), extras=answered)
         elif kind in CLIENT_OUTPUT_ITEMS and (kind not in SERVER_RESULT_ITEMS or output_call_id(item) in asked):
             builder.result(output_call_id(item), parse_output(item), extras={CLIENT_ITEM: item})
@@ -106,9 +112,10 @@ def _read_message(builder: ContentBuilder, item: Json) -> None:
     if speaker is None:
         builder.add_unknown_role(item)
         return
-    builder.report_unread(item, ("type", "role", "content", "id", "status", "phase", "agent"), "a message")
+    builder.report_unread(item, _MESSAGE_FIELDS, "a message")
     if speaker == "ai":
-        metadata = {"item_id": as_text(item.get("id")), "phase": item.get("phase"), "agent": item.get("agent")}
+        fields = {"item_id": as_text(item.get("id")), "phase": item.get("phase"), "agent": item.get("agent")}
+        metadata = {name: value for name, value in fields.items() if value is not None}
         for part in as_list(item.get("content")):
             _read_output_part(builder, part, metadata)
     else:
@@ -124,9 +131,7 @@ def _read_output_part(builder: ContentBuilder, part: Any, metadata: Json) -> Non
     text = _part_text(part)
     if text is not None:
         citations = part.get("annotations") if isinstance(part, dict) else None
-        if text:
-            metadata = builder.provider_metadata({**metadata, "citations": citations or None})
-            builder.add_block("ai", create_block(TextBlock, text=text, metadata=metadata))
+        builder.text("ai", text, extras={**metadata, "citations": citations} if citations else metadata)
     elif isinstance(part, dict) and part.get("type") == "refusal" and isinstance(part.get("refusal"), str):
         metadata = builder.provider_metadata({**metadata, "refusal": True})
         builder.add_block("ai", create_block(TextBlock, text=part["refusal"], metadata=metadata))
@@ -136,7 +141,7 @@ def _read_output_part(builder: ContentBuilder, part: Any, metadata: Json) -> Non
 
 def _read_input_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
     text = _part_text(part)
-    block = parse_media_part(part)
+    block = parse_media_part(part) if text is None else None
     if isinstance(part, dict) and (text is not None or block is not None):
         builder.report_unread(part, _INPUT_PART_FIELDS, "a part of a message")
     mark = read_breakpoint(part) if isinstance(part, dict) else {}
@@ -165,14 +170,16 @@ def _add_unknown_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
 
 def _read_call(builder: ContentBuilder, item: Json, kind: str) -> None:
     arguments_field = CALL_ARGUMENT_FIELDS[kind]
-    known = ("type", "id", "call_id", "name", arguments_field)
+    known = (*_CALL_FIELDS, arguments_field)
     extras = {name: value for name, value in item.items() if name not in known}
+    if "id" in item or "item_id" in extras:
+        extras["item_id"] = as_text(item.get("id"))
     builder.call(
         item.get("name"),
         item.get(arguments_field),
         raw_id=item.get("call_id"),
         kind="custom" if kind == "custom_tool_call" else "function",
-        extras={**extras, "item_id": as_text(item.get("id"))},
+        extras=extras,
     )
 
 
@@ -180,12 +187,12 @@ def _reasoning_block(builder: ContentBuilder, item: Json) -> ReasoningBlock:
     summary = [part.get("text") for part in as_list(item.get("summary")) if isinstance(part, dict)]
     content = [part.get("text") for part in as_list(item.get("content")) if isinstance(part, dict)]
     texts = [text for text in summary or content if isinstance(text, str)]
-    return create_block(
+    return create_stored(
         ReasoningBlock,
-        text="\n\n".join(texts),
+        text=to_json_data("\n\n".join(texts)),
         kind="summary" if summary else "text",
-        opaque=item,
-        metadata=builder.provider_metadata(),
+        opaque=to_json_data(item),
+        metadata=builder.own_metadata(),
     )
 
 
