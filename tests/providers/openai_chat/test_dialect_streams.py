@@ -71,6 +71,7 @@ def test_mistral_sends_usage_with_the_finish_reason() -> None:
     assert call["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] == "weather"
     assert last["choices"][0]["finish_reason"] == "tool_calls"
     assert last["usage"] == FIGURES
+    assert "usage" not in call
 
 
 def test_mistral_streams_thinking_as_parts() -> None:
