@@ -285,9 +285,21 @@ def test_half_a_surrogate_pair_is_valid_json() -> None:
 
 def test_a_body_of_mistral_has_one_part_of_each_kind() -> None:
     live = providers.get("mistral").writer(stream=False)
-    for event in (Reasoning("Which "), Reasoning("city?"), BlockEnded("reasoning", "S"), Text("Os"), Text("lo.")):
-        live.write(event)
-    for event in (BlockEnded("text"), Reasoning("So."), BlockEnded("reasoning"), Text("Bye."), Finished("stop")):
+    first: list[Event] = [
+        Reasoning("Which "),
+        Reasoning("city?"),
+        BlockEnded("reasoning", "S"),
+        Text("Os"),
+        Text("lo."),
+    ]
+    second: list[Event] = [
+        BlockEnded("text"),
+        Reasoning("So."),
+        BlockEnded("reasoning"),
+        Text("Bye."),
+        Finished("stop"),
+    ]
+    for event in first + second:
         live.write(event)
     message = json.loads(live.close())["choices"][0]["message"]
     assert message["content"] == [
