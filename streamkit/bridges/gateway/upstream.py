@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
 from streamkit.errors import UsageError
@@ -104,12 +105,14 @@ def limit_headers(client: Provider, target: Provider, headers: Mapping[str, str]
 
     They are not translated (docs/rules.md, "The gateway").
     """
-    known = client.traits.endpoint.limit_headers
-    shared = tuple(prefix for prefix in target.traits.endpoint.limit_headers if prefix in known)
-    if not shared:
-        return {}
-    names = [name for name in headers if name.lower().startswith(shared)]
-    return {name.lower(): headers[name] for name in names if is_header_value(headers[name])}
+    shared = _shared_prefixes(client.traits.endpoint.limit_headers, target.traits.endpoint.limit_headers)
+    names = [name for name in headers if name.lower().startswith(shared)] if shared else ()
+    return {name.lower(): headers[name] for name in names if is_header_value(headers[name])} if names else {}
+
+
+@cache  # for each pair of wires
+def _shared_prefixes(known: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prefix for prefix in given if prefix in known)
 
 
 def is_header_value(value: Any) -> bool:
