@@ -29,6 +29,7 @@ from pydantic_core import from_json
 
 from streamkit.errors import UsageError
 from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_data
+from streamkit.json_text import join_surrogates
 
 __all__ = [
     "CACHE_BREAKPOINT",
@@ -207,7 +208,7 @@ class ToolCallBlock(_StoredModel):
 def parse_arguments(text: str) -> dict[str, Any] | None:
     """Return the object of an argument text, ``{}`` for a blank text, None if it is not an object."""
     try:
-        value = from_json(text, allow_inf_nan=False) if text.strip() else {}
+        value = from_json(join_surrogates(text), allow_inf_nan=False) if text.strip() else {}
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

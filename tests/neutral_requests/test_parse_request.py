@@ -371,6 +371,28 @@ def test_a_part_of_another_type_goes_back_to_its_provider(provider: str, body: J
     assert render_request(parse_request(body, provider), provider, model="m")[field] == body[field]
 
 
+@pytest.mark.parametrize("kind", [["image"], {"a": 1}, 5, None])
+def test_a_part_of_a_result_may_have_any_type(kind: Any) -> None:
+    content = [{"type": kind, "source": {}}, {"type": "text", "text": "a"}]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": content}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "w", "input": {}}
+    messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    (_, answered) = parse_request({"messages": messages}, "anthropic").contents
+    assert answered.blocks[0].result == content  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("half", ["\ud83d", "a\udc4b", "\ud83d b"])
+def test_half_a_surrogate_pair_in_arguments_does_not_raise(half: str) -> None:
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "w", "arguments": text}}
+        for text in (f'{{"a":"{half}"}}', half)
+    ]
+    (said,) = parse_request({"messages": [{"role": "assistant", "tool_calls": calls}]}, "openai_chat").contents
+    whole = half.replace("\ud83d", "\ufffd").replace("\udc4b", "\ufffd")
+    first, second = (block for block in said.blocks if isinstance(block, ToolCallBlock))
+    assert (first.parameters, second.parameters) == ({"a": whole}, {})
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of each value in a body."""
     yield path

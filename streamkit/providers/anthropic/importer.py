@@ -190,7 +190,7 @@ def _read_result_part(part: Any) -> Any:
     part_type = part.get("type") if isinstance(part, dict) else None
     if part_type == "text":
         return {"type": "text", "text": part.get("text")}
-    if part_type not in OWN_MEDIA_FIELDS:
+    if not isinstance(part_type, str) or part_type not in OWN_MEDIA_FIELDS:
         return part
     if any(part.get(name) is not None for name in OWN_MEDIA_FIELDS[part_type]):  # the neutral form has no place for it
         return {name: value for name, value in part.items() if name != "cache_control"}
