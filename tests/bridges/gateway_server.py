@@ -26,7 +26,10 @@ class Target:
 
 @contextmanager
 def serve_gateway(
-    *targets: Target, limits: GatewayLimits | None = None, reports: list[Exchange] | None = None
+    *targets: Target,
+    limits: GatewayLimits | None = None,
+    reports: list[Exchange] | None = None,
+    key: str | None = None,
 ) -> Iterator[str]:
     """Yield the address of a gateway over these upstreams."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -40,6 +43,7 @@ def serve_gateway(
             app = Gateway(
                 *(_upstream(http, target) for target in targets),
                 limits=limits,
+                key=key,
                 report=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)

@@ -223,6 +223,47 @@ def test_other_methods_are_refused_in_the_clients_wire(client: str) -> None:
     assert (unknown.status_code, unknown.content) == (404, b"")
 
 
+OTHER = "https://other.example"
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_refused"),
+    [
+        ({"origin": OTHER, "content-type": "text/plain;charset=UTF-8"}, True),
+        ({"origin": OTHER, "content-type": "application/x-www-form-urlencoded"}, True),
+        ({"origin": "null", "content-type": "Multipart/Form-Data; boundary=x"}, True),
+        ({"origin": OTHER}, True),
+        ({"origin": OTHER, "content-type": "application/json"}, False),  # a browser asks first, and is not allowed to
+        ({"origin": "chrome-extension://x", "content-type": "application/json"}, False),
+        ({"content-type": "application/x-www-form-urlencoded"}, False),  # curl's, without an origin
+        ({"origin": "http://rebound.example:8700", "host": "rebound.example:8700"} | JSON, True),
+        ({"origin": "http://Rebound.example", "host": "rebound.example"} | JSON, True),
+        ({"origin": "http://rebound.example.", "host": "rebound.example."} | JSON, True),
+        ({"origin": "http://127.0.0.1:8700", "host": "127.0.0.1:8700"} | JSON, False),
+        ({"origin": "http://[::1]:8700", "host": "[::1]:8700"} | JSON, False),
+        ({"origin": "http://localhost", "host": "localhost"} | JSON, False),
+        ({"origin": "http://gateway:8700", "host": "gateway:8700"} | JSON, False),  # of a container
+        ({"origin": "https://site.example", "host": "site.example"} | JSON, False),  # behind a proxy
+    ],
+)
+@pytest.mark.parametrize("key", [None, "users"])
+def test_a_web_page_of_another_site_cannot_use_a_gateway_without_a_key(
+    headers: dict[str, str], is_refused: bool, key: str | None
+) -> None:
+    """A browser sends a text or a form at once, and its response is of no matter to who makes the user pay for it."""
+    with (
+        serve(["Hello."], strict=False) as server,
+        serve_gateway(Target("anthropic", server.base_url("anthropic")), key=key) as url,
+    ):
+        sent = headers if key is None else headers | {"x-api-key": key}
+        path, body = CLIENTS["openai_chat"]
+        response = httpx.post(url + path, content=json.dumps(body), headers=sent)
+    assert response.status_code == (403 if is_refused and key is None else 200)
+    assert len(server.requests) == (response.status_code == 200)
+    if response.status_code == 403:
+        assert error_of("openai_chat", response) == "a web page of another site cannot use this gateway"
+
+
 def test_half_a_surrogate_pair_in_a_body_is_replaced() -> None:
     with serve(["Hello."]) as server, serve_gateway(Target("anthropic", server.base_url("anthropic"))) as url:
         text = rb"cut \ud83d, whole \ud83d\ude00, text \\ud83d"

@@ -4,7 +4,7 @@
 Ollama, Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It
 speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
-1. `routes`: the wire and the action of a path.
+1. `routes`: the wire and the action of a path; `web_pages`: whose requests are refused.
 2. `upstream`: what is asked.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `conversion`: of its response.
 4. `stored_responses`, `token_counts`, `bodies`: what the wires have beside a single request.

@@ -34,6 +34,7 @@ from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, Stored
 from streamkit.bridges.gateway.token_counts import can_count, count_tokens
 from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream, is_header_value, limit_headers
 from streamkit.bridges.gateway.watched_service import run_watched
+from streamkit.bridges.gateway.web_pages import is_from_another_site
 from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
@@ -190,6 +191,8 @@ class _Service:
             return Response(status_code=204, headers={"allow": allowed})
         if method not in route.methods:
             return self._refuse(405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
+        if method == "POST" and gateway._key is None and is_from_another_site(self._headers):
+            return self._refuse(403, "a web page of another site cannot use this gateway")
         if route.action == "health":
             return Response(status_code=200)
         if route.action == "list_models":
