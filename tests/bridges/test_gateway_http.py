@@ -16,6 +16,8 @@ from bridges.gateway_clients import CLIENTS, read_turn
 from bridges.gateway_server import Target, serve_gateway
 
 from streamkit.bridges.gateway import Exchange, GatewayLimits
+from streamkit.bridges.gateway.replies import error_status
+from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.testing import ErrorEvent, RawBytes, Reply, Server, Stall, Status, serve
 
@@ -137,6 +139,11 @@ def test_the_error_of_the_last_upstream_is_the_clients() -> None:
         response = post(url, "anthropic")
     assert (response.status_code, response.headers["retry-after"]) == (429, "7")
     assert response.json()["error"] == {"type": "rate_limit_error", "message": "slow down"}
+
+
+@pytest.mark.parametrize(("status", "shown"), [(503, 503), (599, 599), (600, 500), (999, 500)])
+def test_a_status_that_no_server_can_send_is_not_passed_on(status: int, shown: int) -> None:
+    assert error_status(StreamError("provider_error", "HTTP status", status=status), 500) == shown
 
 
 # ---------------------------------------------------------------- heartbeats

@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from bridges.tap_servers import CLIENT_KEY, passing_tap, served
+from bridges.tap_servers import CLIENT_KEY, passing_tap, served, tap_of
 from shared_data import all_recorded_streams
 
 from streamkit import providers
 from streamkit.bridges.tap import decompression
 from streamkit.bridges.tap.decompression import decompressor
+from streamkit.bridges.tap.pass_through import PassedRequest, PassThrough
 from streamkit.bridges.tap.relay import Copies
 from streamkit.testing import Disconnect, RawBytes, Reply, Stall, serve
 
@@ -186,7 +189,25 @@ def test_an_upstream_that_cannot_be_reached_is_said() -> None:
     with passing_tap("openai_chat", "http://127.0.0.1:9") as tap:
         response = httpx.post(f"{tap.url}/chat/completions", content=BODY)
         (detail,) = tap.details()
-    assert (response.status_code, response.text) == (502, "streamkit tap: the upstream cannot be reached: ConnectError")
+    message = "streamkit tap: the upstream cannot be reached: ConnectError: All connection attempts failed"
+    assert (response.status_code, response.text) == (502, message)
+    assert detail["summary"]["state"] == "failed"
+
+
+def test_a_status_that_is_none_of_http_is_said() -> None:
+    """uvicorn has no line for it, and closed the connection without a response."""
+
+    @asynccontextmanager
+    async def ask(request: PassedRequest) -> AsyncIterator[httpx.Response]:
+        yield httpx.Response(999, content=b"{}")
+
+    with tap_of(lambda observer: PassThrough("openai_chat", "http://upstream", ask, observer)) as tap:
+        response = httpx.post(f"{tap.url}/chat/completions", content=BODY)
+        (detail,) = tap.details()
+    assert (response.status_code, response.text.partition("reached: ")[2]) == (
+        502,
+        "ConnectionError: the status 999 is none of HTTP",
+    )
     assert detail["summary"]["state"] == "failed"
 
 

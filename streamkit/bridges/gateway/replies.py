@@ -71,7 +71,7 @@ def error_status(error: StreamError, status: int) -> int:
         error: the error.
         status: the status by the error's code (``Writer.error_fields``).
     """
-    if error.code is None and error.status is not None and error.status >= 500:
+    if error.code is None and error.status is not None and 500 <= error.status < 600:  # no server sends another one
         return error.status
     return _STATUS_OF_KIND.get(error.kind, status)
 

@@ -24,7 +24,7 @@ from streamkit.bridges.tap.decompression import decompressor
 from streamkit.bridges.tap.display_text import clean
 from streamkit.bridges.tap.observer import ExchangeCopy, ExchangeObserver
 from streamkit.errors import UsageError
-from streamkit.source_failure import is_io_failure
+from streamkit.source_failure import describe_exception, is_io_failure
 
 __all__ = ["AskUnchanged", "PassThrough", "PassedRequest", "PassedResponse"]
 
@@ -148,6 +148,7 @@ class PassThrough:
         has_started = False
         try:
             async with self._ask(passed) as response:
+                _check_status(response.status_code)
                 headers = _end_to_end(response.headers.raw)
                 shown = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
                 copy.respond(response.status_code, shown)
@@ -165,10 +166,21 @@ class PassThrough:
                 raise
             if has_started:
                 return  # the server closes the connection of an incomplete response, so the client sees the failure too
-            reply = PlainTextResponse(f"streamkit tap: the upstream cannot be reached: {type(error).__name__}", 502)
+            reason = clean(describe_exception(error), _secrets(request))
+            reply = PlainTextResponse(f"streamkit tap: the upstream cannot be reached: {reason}", 502)
             await reply(request.scope, request.receive, send)
         finally:
             copy.end(disconnected=True)  # if nothing above has ended it, the client has
+
+
+def _check_status(status: int) -> None:
+    """Check that a status can be sent on: uvicorn has no line for another one.
+
+    Raises:
+        ConnectionError: it is none of HTTP.
+    """
+    if not 100 <= status < 600:
+        raise ConnectionError(f"the status {status} is none of HTTP")
 
 
 class _CopiedBody:
