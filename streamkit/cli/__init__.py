@@ -127,7 +127,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 def _wrap(text: str) -> str:
     """Wrap paragraphs to the width of the terminal; keep indented ones unchanged."""
-    width = min(shutil.get_terminal_size().columns - 2, 100)
+    width = max(min(shutil.get_terminal_size().columns - 2, 100), 20)
     paragraphs = text.strip().split("\n\n")
     return "\n\n".join(part if part.startswith(" ") else textwrap.fill(part, width) for part in paragraphs)
 

@@ -115,6 +115,8 @@ def _print_rows(rows: Iterable[bytes], notes: Notes) -> None:
 
 def _print_row(row: dict[str, Any], notes: Notes) -> None:
     """Print a row: the number, the frame, and the events at its right or, on a narrow terminal, below it."""
+    from rich.cells import cell_len
+
     width = notes.console.width
     number = str(row["n"]).ljust(_NUMBER_WIDTH)
     frames = [f"{frame['name']} {frame['data']}".strip() for frame in row["frames"]]
@@ -128,7 +130,7 @@ def _print_row(row: dict[str, Any], notes: Notes) -> None:
     left = (width - _NUMBER_WIDTH) // 2
     for at, (frame, event) in enumerate(zip_longest(frames, events)):
         cell = _cut(_one_line(frame or ""), left - 2)
-        start = (number if at == 0 else " " * _NUMBER_WIDTH) + cell.ljust(left)
+        start = (number if at == 0 else " " * _NUMBER_WIDTH) + cell + " " * (left - cell_len(cell))
         if event is None:
             notes.print(start.rstrip())
         else:
@@ -136,9 +138,11 @@ def _print_row(row: dict[str, Any], notes: Notes) -> None:
 
 
 def _print_event(event: dict[str, Any], start: str, width: int, notes: Notes) -> None:
+    from rich.cells import cell_len
+
     kind = event["event"]["type"]
     notes.print(start, end="")
-    notes.print(_cut(_one_line(f"{kind}  {event['line']}"), width - len(start)), _STYLES.get(kind, ""))
+    notes.print(_cut(_one_line(f"{kind}  {event['line']}"), width - cell_len(start)), _STYLES.get(kind, ""))
 
 
 def _print_summary(exchange: ObservedExchange, notes: Notes) -> None:
@@ -177,4 +181,10 @@ def _one_line(text: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(width - 3, 0)] + "..."
+    """Return a text in at most so many columns, of which a Chinese character and most emoji take two."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    dots = "..."[: max(width, 0)]
+    return set_cell_size(text, max(width - len(dots), 0)).rstrip() + dots

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from streamkit import providers
 from streamkit.cli import main
@@ -57,6 +58,27 @@ def test_on_a_narrow_terminal_events_are_below_their_frame(
     assert "content_block_delta" in lines[at]
     assert lines[at + 1] == "      > text  Looking."
     assert max(map(len, lines[: lines.index("")])) <= 60
+
+
+@pytest.mark.parametrize("width", [140, 100, 60, 12, 8, 1])
+def test_wide_characters_have_two_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """Lines of Chinese text were wider than the terminal, which wrapped them, and columns were shifted."""
+    texts = ["你好,世界。" * 20, "plain", "👩‍👩‍👧‍👦 한국어", "e\u0301" * 50]
+    chunks = [{"choices": [{"index": 0, "delta": {"content": text}}], "id": "r"} for text in texts]
+    data = b"".join(b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n" for chunk in chunks)
+    (tmp_path / "wide.sse").write_bytes(data + b"data: [DONE]\n\n")
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["inspect", str(tmp_path / "wide.sse"), "--provider", "openai_chat"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = lines[: lines.index("")]
+    assert max(map(cell_len, rows)) <= max(width, 9)
+    if width >= 100:
+        starts = {cell_len(row.partition("  text  ")[0]) for row in rows if "  text  " in row}
+        assert starts == {6 + (width - 6) // 2 - 2}
+    if width == 60:
+        assert "      > text  你好,世界。你好,世界。你好,世界。你好,世界..." in rows
 
 
 def test_the_summary_is_at_the_end(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
