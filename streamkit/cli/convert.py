@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from streamkit import providers
-from streamkit.cli.terminal import escape_json, escape_line
+from streamkit.cli.terminal import escape_line, json_output
 from streamkit.errors import UsageError
 from streamkit.redaction import redact
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         providers.render(contents, options.target, unsupported=options.unsupported, changes=changes)
         body = providers.render_request(contents, options.target, unsupported=options.unsupported)
         converted = {name: value for name, value in body.items() if name not in _NOT_THE_CONVERSATION}
-    print(escape_json(json.dumps(converted, ensure_ascii=False, indent=2)))
+    json_output().write_json(json.dumps(converted, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass"))
     for change in changes:
         print(escape_line(redact(change)), file=sys.stderr)
     return 0

@@ -23,7 +23,7 @@ from streamkit.cli.recorded_stream import (
     detect_provider,
     read_parts,
 )
-from streamkit.cli.terminal import ProtectedStream, escape_line
+from streamkit.cli.terminal import escape_line, json_output
 from streamkit.events import Event, to_json
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.redaction import redact
@@ -92,7 +92,7 @@ def _print_events(name: str, events: Sequence[Event], is_wanted: bool) -> None:
     """Print the events, if they are wanted."""
     if is_wanted:
         for event in events:
-            _output().write_json(
+            json_output().write_json(
                 to_json(event)[:-1] + b',"file":' + msgspec.json.encode(replace_lone_surrogates(name)) + b"}"
             )
 
@@ -100,9 +100,4 @@ def _print_events(name: str, events: Sequence[Event], is_wanted: bool) -> None:
 def _print_line(data: dict[str, Any]) -> None:
     """Print an object as one line of JSON."""
     data["file"] = replace_lone_surrogates(data["file"])
-    _output().write_json(msgspec.json.encode(data, enc_hook=str))
-
-
-def _output() -> ProtectedStream:
-    """Return standard output."""
-    return sys.stdout if isinstance(sys.stdout, ProtectedStream) else ProtectedStream(sys.stdout, "standard output")
+    json_output().write_json(msgspec.json.encode(data, enc_hook=str))

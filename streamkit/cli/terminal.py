@@ -30,6 +30,7 @@ __all__ = [
     "escape_json",
     "escape_line",
     "escape_text",
+    "json_output",
     "protected",
     "raw_stream",
 ]
@@ -111,9 +112,13 @@ class ProtectedStream(io.TextIOBase):
         self._is_escaping = is_escaping
 
     def write(self, text: str, /) -> int:
-        """Write a text, escaped."""
+        """Write a text, escaped; also the characters that the output's encoding has not, such as cp1252 of Windows."""
+        shown = escape_text(text) if self._is_escaping else text
         with self._errors():
-            self.raw.write(escape_text(text) if self._is_escaping else text)
+            try:
+                self.raw.write(shown)
+            except UnicodeEncodeError:
+                self.raw.write(shown.encode(self.encoding, "backslashreplace").decode(self.encoding))
         return len(text)
 
     def write_json(self, line: bytes) -> None:
@@ -181,6 +186,11 @@ def protected() -> Iterator[None]:
 
 def _protect(stream: Any, name: str) -> Any:
     return stream if stream is None or isinstance(stream, ProtectedStream) else ProtectedStream(stream, name)
+
+
+def json_output() -> ProtectedStream:
+    """Return standard output, for JSON, which is UTF-8 whatever the terminal's encoding is."""
+    return sys.stdout if isinstance(sys.stdout, ProtectedStream) else ProtectedStream(sys.stdout, "standard output")
 
 
 def raw_stream(stream: Any) -> Any:

@@ -336,3 +336,27 @@ def test_a_placeholder_instead_of_a_key_is_not_masked() -> None:
     notes = terminal.Notes(output, secrets=["k", "", KEY])
     notes.print(f"streamkit chat: refused {KEY}")
     assert output.getvalue() == "streamkit chat: refused ***\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "gbk"])
+def test_what_an_encoding_has_not_is_escaped(encoding: str, tmp_path: Path) -> None:
+    """The encoding of a file or a pipe on Windows is not UTF-8; each command that printed text ended there."""
+    capture = tmp_path / "c.sse"
+    capture.write_bytes(chat_bytes([chat({"content": "é 中 😀"}), chat(finish="stop")]))
+    messages = tmp_path / "m.json"
+    messages.write_text(json.dumps([{"role": "user", "content": "é 中 😀"}]))
+    conversion = ["convert", "--from", "openai_chat", "--to", "anthropic", str(messages)]
+    for arguments in (["inspect", str(capture)], conversion):
+        done = subprocess.run(
+            [sys.executable, "-m", "streamkit.cli", *arguments],
+            capture_output=True,
+            check=False,
+            env={**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "200"},
+        )
+        assert done.stderr.decode() == ""
+        assert done.returncode == 0
+        if arguments is conversion:
+            assert "é 中 😀" in str(json.loads(done.stdout))
+        else:
+            shown = "é 中 😀".encode(encoding, "backslashreplace")
+            assert shown in done.stdout
