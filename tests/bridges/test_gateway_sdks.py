@@ -16,7 +16,7 @@ from streamkit import providers
 from streamkit.bridges.gateway import GatewayLimits
 from streamkit.bridges.gateway.routes import CLIENTS
 from streamkit.history import ReasoningBlock, ToolResponseBlock
-from streamkit.testing import Call, Reasoning, Reply, Script, Stall, Status, serve
+from streamkit.testing import Call, ErrorEvent, Reasoning, Reply, Script, Stall, Status, serve
 
 TEXT = "Let me look at both: Oslo & Tromsø."
 #: SDKs that raise their own error for a refused request; the others' are covered by the tests of bodies.
@@ -60,6 +60,13 @@ def test_an_sdk_raises_its_own_error_for_a_refusal(client: str) -> None:
         list(chunks)
     names = {type(raised.value).__name__, str(getattr(raised.value, "response", {}))}
     assert any("RateLimit" in name or "ClientError" in name or "Throttling" in name for name in names)
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+def test_an_sdk_raises_an_exception_for_a_failure_in_the_stream(client: str) -> None:
+    script = [Reply("Half a sen", ErrorEvent(Status(529, "too busy")))]
+    with pytest.raises(Exception, match="too busy"), chunks_of(client, script) as chunks:
+        list(chunks)
 
 
 @pytest.mark.parametrize("streams", [True, False])

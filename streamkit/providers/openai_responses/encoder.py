@@ -51,9 +51,19 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
 
     https://platform.openai.com/docs/api-reference/responses-streaming/error
     """
-    error = error_body(status, message, code)["error"]
-    fields = {"code": error["code"], "message": message, "param": None, "sequence_number": 0}
-    return encode_sse_event("error", {"type": "error", **fields})
+    fields = _error_fields(error_body(status, message, code)["error"])
+    return encode_sse_event("error", {"type": "error", "sequence_number": 0, **fields})
+
+
+def _error_fields(error: Json) -> Json:
+    """Return the fields of an ``error`` event, in the documented form and in that of api.openai.com.
+
+    OpenAI's SDKs raise an exception, and the AI SDK reads the event, if it has an object ``error`` with a code. Without
+    it clients that pass over ``response.failed`` show a half response as a complete one (langchain-ai/langchain#39039).
+    """
+    own = {"param": None, **error}
+    own["code"] = own.get("code") or own["type"]
+    return {**{name: own.get(name) for name in ("code", "message", "param")}, "error": own}
 
 
 class ResponsesWriter(TextWriter):
@@ -93,11 +103,14 @@ class ResponsesWriter(TextWriter):
             response["incomplete_details"] = details or {"reason": reason}
         elif status == "failed":
             error = {"code": "server_error", "message": "The server had an error processing your request."}
+            kind = "server_error"
             if self.error is not None:
-                _, message, code = self.error_fields(self.error)
-                error = {"code": code or "server_error", "message": message}
+                code, message, name = self.error_fields(self.error)
+                kind = error_body(code, message)["error"]["type"]
+                error = {"code": name or "server_error", "message": message}
                 error = self.own_error({"error": error}, self.error)["error"]
             response["error"] = error
+            self.send_event("error", _error_fields({"type": kind, **error}))
         self.send_event(f"response.{status}", {"response": response})
 
     def with_own_usage(self, fields: Json) -> Json:

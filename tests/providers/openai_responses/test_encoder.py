@@ -13,6 +13,8 @@ from pydantic import TypeAdapter
 from shared_data import CONFORMANCE_CASES, recorded_streams
 
 from streamkit import Content, Turn, Usage, providers
+from streamkit.calls import StreamError
+from streamkit.events import Failed, Text
 from streamkit.history import (
     FileBlock,
     OpaqueBlock,
@@ -22,6 +24,7 @@ from streamkit.history import (
     ToolCallBlock,
     UnknownBlock,
 )
+from streamkit.providers.openai_responses.encoder import error_body, error_event
 
 PROVIDER = providers.get("openai_responses")
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
@@ -160,6 +163,31 @@ def test_every_finish_reason_has_its_last_event(finish: Any, event: str, reason:
     assert turn.finish is not None
     assert turn.finish.reason == reason
     assert (turn.error is None) is (finish != "error")
+
+
+def test_a_failure_has_an_error_event_before_the_last_one() -> None:
+    """As api.openai.com sends it: an SDK raises an exception for the first, and many clients pass over the second."""
+    live = PROVIDER.writer()
+    error = StreamError("provider_error", "Too busy.", code="rate_limited")
+    written = b"".join([live.write(Text("Hi")), live.write(Failed(error)), live.close()])
+    frames = [frame + b"\n\n" for frame in written.split(b"\n\n")[:-1]]
+    event, last = parse_events(frames)[-2:]
+    EVENT.validate_python(event)
+    fields = {"code": "rate_limit_exceeded", "message": "Too busy.", "param": None}
+    assert event.keys() == {"type", "sequence_number", "error", *fields}
+    assert {**event, **fields} == event
+    assert event["error"] == {"type": error_body(429, "")["error"]["type"], **fields}
+    assert last["response"]["error"] == {"code": "rate_limit_exceeded", "message": "Too busy."}
+    failures = [seen.error for seen in Turn("openai_responses", "k").feed(written) if isinstance(seen, Failed)]
+    assert [(failure.message, failure.code) for failure in failures] == [("Too busy.", "rate_limited")]
+
+
+@pytest.mark.parametrize(("status", "code"), [(500, "server_error"), (429, "rate_limit_exceeded")])
+def test_an_error_event_has_the_documented_form_and_that_of_the_server(status: int, code: str) -> None:
+    (event,) = parse_events([error_event(status, "No.")])
+    EVENT.validate_python(event)
+    assert event["message"] == event["error"]["message"] == "No."
+    assert (event["error"]["code"], event["type"]) == (code, "error")
 
 
 def test_blocks_of_other_providers_are_encoded_as_items_of_this_one() -> None:
