@@ -20,6 +20,7 @@ from streamkit.providers.body_fields import (
     merge_fields,
 )
 from streamkit.providers.model_facts import nearest_effort
+from streamkit.providers.output_form import OutputRefused
 from streamkit.providers.traits import Traits
 from streamkit.request import OutputFormat, Settings
 
@@ -137,7 +138,7 @@ class SettingsWriter:
         requested as a tool instead: the client expects it as text.
 
         Args:
-            fields_of: returns the fields of a body that request a form.
+            fields_of: returns the fields of a body that request a form, or raises OutputRefused.
         """
         output: OutputFormat | None = self.take("output_format")
         if output is None:
@@ -148,7 +149,12 @@ class SettingsWriter:
             if reason is not None:
                 self.report(f"the schema of the output format was left out: {reason}")
                 return None
-        merge_fields(self.body, fields_of(output))
+        try:
+            fields = fields_of(output)
+        except OutputRefused as error:
+            self.report(f"the schema of the output format was left out: {error}")
+            return None
+        merge_fields(self.body, fields)
         return output
 
     def accepted_effort(self, effort: str) -> str:

@@ -17,7 +17,7 @@ from streamkit.tools.strict_schema import StrictSchema
 if TYPE_CHECKING:
     from streamkit.output import OutputType
 
-__all__ = ["CLAUDE_KEYWORDS", "OPENAI", "plain_output", "strict_output", "strict_output_if_possible"]
+__all__ = ["CLAUDE_KEYWORDS", "OPENAI", "plain_output", "strict_format", "strict_output", "strict_output_if_possible"]
 
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas (read 2026-11): every property required,
 # "it is possible to emulate an optional parameter by using a union type with null"; the keywords and formats below;
@@ -62,22 +62,20 @@ def strict_output(output: OutputType[Any], profile: StrictProfile) -> OutputForm
     Raises:
         OutputRefused: it has no such form; the message gives the path and the reason.
     """
-    converted = StrictSchema(f"the output {output.name}", output.schema, profile)
-    try:
-        schema = converted.parameters()
-    except UsageError as error:
-        raise OutputRefused(str(error)) from None
-    for subject, count, limit in (
-        ("properties", converted.properties, profile.fields),
-        ("properties that are not required", converted.optional, profile.optional),
-        ("properties of several types", converted.unions, profile.unions),
-    ):
-        if limit is not None and count > limit:
-            raise OutputRefused(
-                f"the output {output.name} cannot be strict for {profile.target}: it has {count} {subject}, but at most"
-                f" {limit} are allowed"
-            )
+    schema = _strict_schema(f"the output {output.name}", output.schema, profile)
     return _form(output, schema, strict=True)
+
+
+def strict_format(output: OutputFormat, profile: StrictProfile) -> OutputFormat:
+    """Return the output format of a client of another provider with the schema that a provider's strict mode takes.
+
+    Raises:
+        OutputRefused: it has no such form; the message gives the path and the reason.
+    """
+    if output.type != "json_schema":
+        return output
+    schema = _strict_schema("the output", output.json_schema or {}, profile)
+    return output.model_copy(update={"json_schema": schema})
 
 
 def strict_output_if_possible(
@@ -97,6 +95,32 @@ def strict_output_if_possible(
     except OutputRefused as error:
         changes.append(f"{error}; the model is not forced to keep to the schema")
         return plain_output(output, strict=False)
+
+
+def _strict_schema(subject: str, schema: dict[str, Any], profile: StrictProfile) -> dict[str, Any]:
+    """Return a schema in the form of a strict mode, or raise OutputRefused.
+
+    Args:
+        subject: what the schema is of, for messages.
+        schema: the schema.
+        profile: the strict mode.
+    """
+    converted = StrictSchema(subject, schema, profile)
+    try:
+        parameters = converted.parameters()
+    except UsageError as error:
+        raise OutputRefused(str(error)) from None
+    for counted, count, limit in (
+        ("properties", converted.properties, profile.fields),
+        ("properties that are not required", converted.optional, profile.optional),
+        ("properties of several types", converted.unions, profile.unions),
+    ):
+        if limit is not None and count > limit:
+            raise OutputRefused(
+                f"{subject} cannot be strict for {profile.target}: it has {count} {counted}, but at most"
+                f" {limit} are allowed"
+            )
+    return parameters
 
 
 def _form(output: OutputType[Any], schema: dict[str, Any], strict: bool | None) -> OutputFormat:

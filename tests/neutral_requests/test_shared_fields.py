@@ -111,6 +111,66 @@ def test_a_schema_that_the_target_refuses_is_left_out_of_a_clients_request() -> 
     assert "response_format" in render_request(request, "mistral")
 
 
+#: Zod and pydantic make such keywords; OpenAI's strict mode accepts them.
+CONSTRAINED: Json = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {
+        "degrees": {"type": "number", "minimum": -90, "description": "in Celsius"},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+        "place": {"type": ["string", "null"]},
+    },
+    "required": ["degrees", "tags", "place"],
+}
+CLAUDE_FORM: Json = {
+    "type": "object",
+    "properties": {
+        "degrees": {"type": "number", "description": "in Celsius\n\n{minimum: -90}"},
+        "tags": {"type": "array", "items": {"type": "string"}, "description": "{maxItems: 3}"},
+        "place": {"type": ["string", "null"]},
+    },
+    "required": ["degrees", "tags", "place"],
+    "additionalProperties": False,
+}
+
+
+def _output_schema(body: Json) -> Any:
+    if "output_config" in body:
+        return body["output_config"]["format"]["schema"]
+    return json.loads(body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]["schema"])
+
+
+@pytest.mark.parametrize("target", ["anthropic", "bedrock_invoke", "bedrock_converse"])
+def test_the_schema_of_a_clients_output_has_the_form_that_claude_accepts(target: str) -> None:
+    """The API: "For 'integer' type, property 'minimum' is not supported" (agentjido/req_llm#302)."""
+    model = {"model": "anthropic.claude-sonnet-4-5" if target != "anthropic" else "claude-sonnet-4-5"}
+    form: Json = {"type": "json_schema", "json_schema": {"name": "weather", "schema": CONSTRAINED, "strict": True}}
+    body = render_request(parse_request({**CHAT, "response_format": form}, "openai_chat"), target, settings=model)
+    assert _output_schema(body) == CLAUDE_FORM
+    gemini: Json = {"responseMimeType": "application/json", "responseJsonSchema": CONSTRAINED}
+    request = parse_request({"contents": [], "generationConfig": gemini}, "gemini", model="m", stream=True)
+    assert _output_schema(render_request(request, target, settings=model)) == CLAUDE_FORM
+
+
+@pytest.mark.parametrize("target", ["anthropic", "bedrock_invoke", "bedrock_converse"])
+def test_a_schema_of_a_clients_output_without_a_form_for_claude_is_left_out(target: str) -> None:
+    model = {"model": "anthropic.claude-sonnet-4-5" if target != "anthropic" else "claude-sonnet-4-5"}
+    schema: Json = {"type": "object", "properties": {"counts": {"type": "object", "additionalProperties": {}}}}
+    form: Json = {"type": "json_schema", "json_schema": {"name": "counts", "schema": schema}}
+    changes: list[str] = []
+    request = parse_request({**CHAT, "response_format": form}, "openai_chat")
+    body = render_request(request, target, settings=model, changes=changes)
+    assert not {"output_config", "outputConfig"} & body.keys()
+    (change,) = [change for change in changes if "the schema of the output format was left out" in change]
+    assert "counts is an open object" in change
+
+
+def test_a_schema_of_a_client_of_the_messages_api_is_sent_as_it_is() -> None:
+    own: Json = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    own["output_config"] = {"format": {"type": "json_schema", "schema": CONSTRAINED}}
+    assert render_request(parse_request(own, "anthropic"), "anthropic")["output_config"] == own["output_config"]
+
+
 def test_automatic_cache_marks_are_in_a_request() -> None:
     request = parse_request(CHAT, "openai_chat")
     body = render_request(request, "anthropic", cache="auto")

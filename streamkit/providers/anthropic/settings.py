@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.anthropic.tool_definitions import take_parallel_calls
 from streamkit.providers.body_fields import BodyFields, is_text
 from streamkit.providers.claude_thinking import Thinking, read_thinking, take_thinking
 from streamkit.providers.provider import Traits
 from streamkit.providers.settings import SettingsWriter, read_plain_settings
+from streamkit.providers.strict import strict_format
 from streamkit.request import OutputFormat
 
 __all__ = ["output_fields", "read_settings", "write_settings"]
@@ -58,7 +60,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         writer.put(thinking.effort, "output_config", "effort")
     if thinking.is_on:
         _omit_sampling(writer)
-    output = writer.write_output_format(output_fields)
+    output = writer.write_output_format(_strict_output_fields if writer.is_foreign else output_fields)
     if output is not None and output.type == "json":
         writer.report("the output format JSON was left out: Anthropic has one only for a schema")
     _write_parallel_calls(writer)
@@ -92,6 +94,11 @@ def _omit_sampling(writer: SettingsWriter) -> None:
     writer.omit("top_k", "Anthropic does not accept it with thinking")
     if (writer.get("top_p") or 1) < _LEAST_TOP_P_WITH_THINKING:
         writer.omit("top_p", f"with thinking Anthropic accepts only {_LEAST_TOP_P_WITH_THINKING} to 1")
+
+
+def _strict_output_fields(output: OutputFormat) -> Json:
+    """Return the field of an output format that was read from another provider's request, or raise OutputRefused."""
+    return output_fields(strict_format(output, STRICT))
 
 
 def output_fields(output: OutputFormat) -> Json:

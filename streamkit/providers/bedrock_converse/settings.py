@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.body_fields import BodyFields, is_number, is_text
 from streamkit.providers.claude_thinking import read_thinking, take_thinking
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.provider import Traits
 from streamkit.providers.settings import SettingsWriter, read_plain_settings
+from streamkit.providers.strict import strict_format
 from streamkit.request import OutputFormat
 
 __all__ = ["output_fields", "read_settings", "write_settings"]
@@ -71,12 +73,17 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         writer.report("reasoning was left out: its form is not known for this model")
     if thinking.effort is not None:
         writer.put(thinking.effort, "outputConfig", "effort")
-    output = writer.write_output_format(output_fields)
+    output = writer.write_output_format(_strict_output_fields if writer.is_foreign else output_fields)
     if output is not None and output.type == "json":
         writer.report("the output format JSON was left out: Converse has one only for a schema")
     if writer.get("parallel_calls"):
         writer.take("parallel_calls")  # what the models do anyway
     writer.write_rest()
+
+
+def _strict_output_fields(output: OutputFormat) -> Json:
+    """Return the field of an output format that was read from another provider's request, or raise OutputRefused."""
+    return output_fields(strict_format(output, STRICT))
 
 
 def output_fields(output: OutputFormat) -> Json:
