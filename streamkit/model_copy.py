@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["copy_with"]
 
 
+_set = object.__setattr__  # that of a model validates
+
+
 def copy_with(model: AnyModel, /, **fields: Any) -> AnyModel:
     """Return a copy of a model with other values of declared fields, which are not checked.
 
@@ -22,8 +25,8 @@ def copy_with(model: AnyModel, /, **fields: Any) -> AnyModel:
     """
     copy = model.__class__.__new__(model.__class__)
     extra, private = model.__pydantic_extra__, model.__pydantic_private__
-    object.__setattr__(copy, "__dict__", {**model.__dict__, **fields})
-    object.__setattr__(copy, "__pydantic_fields_set__", {*model.__pydantic_fields_set__, *fields})
-    object.__setattr__(copy, "__pydantic_extra__", None if extra is None else dict(extra))
-    object.__setattr__(copy, "__pydantic_private__", None if private is None else dict(private))
+    _set(copy, "__dict__", {**model.__dict__, **fields})
+    _set(copy, "__pydantic_fields_set__", {*model.__pydantic_fields_set__, *fields})
+    _set(copy, "__pydantic_extra__", None if extra is None else dict(extra))
+    _set(copy, "__pydantic_private__", None if private is None else dict(private))
     return copy

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamkit.ids import HISTORY_PREFIX, is_canonical, is_safe_id, mark_id, normalize_to_openai_tool_id
+from streamkit.ids import DIGEST_SIZE, HISTORY_PREFIX, is_canonical, is_safe_id, mark_id, normalize_to_openai_tool_id
 
 __all__ = ["DEFAULT_ID_RULE", "IdRule", "TargetIds", "prefixed_ids", "safe_up_to", "unchanged_ids"]
 
@@ -48,10 +48,13 @@ def prefixed_ids(
     In a canonical id the prefix replaces the history prefix; any other id is passed to ``convert``. Every candidate is
     in the safe alphabet and at most ``max_length`` long: any other form is shortened and gets a hash of the original.
     """
+    has_place = is_safe_id(prefix + "A" * DIGEST_SIZE, max_length)  # for any canonical id
 
     def make(id: str, name: str, number: int) -> Iterator[str]:
-        form = prefix + id[len(HISTORY_PREFIX) :] if is_canonical(id) else convert(id)
-        yield form if is_safe_id(form, max_length) else mark_id(form, id, max_length)
+        is_known = is_canonical(id)
+        form = prefix + id[len(HISTORY_PREFIX) :] if is_known else convert(id)
+        is_legal = has_place if is_known else is_safe_id(form, max_length)
+        yield form if is_legal else mark_id(form, id, max_length)
         yield from (mark_id(form, f"{id}|{salt}", max_length) for salt in count(1))
 
     return make

@@ -17,7 +17,8 @@ import re
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, compress, repeat
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -31,13 +32,11 @@ from streamkit.history.content import (
     CacheMark,
     Content,
     OpaqueBlock,
-    TextBlock,
     ToolCallBlock,
-    ToolResponseBlock,
-    create_stored,
     parse_arguments,
 )
 from streamkit.history.json_data import to_json_data
+from streamkit.history.stored_blocks import call_block, result_block, stored_content, text_block
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 from streamkit.media import encode_binary
 
@@ -58,7 +57,7 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
     Raises:
         UsageError: they are anything else.
     """
-    if not isinstance(messages, Sequence) or isinstance(messages, (str, bytes)):
+    if type(messages) is not list and (not isinstance(messages, Sequence) or isinstance(messages, (str, bytes))):
         raise UsageError(f"messages must be a list of dicts, not {type(messages).__name__}")
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
@@ -70,9 +69,12 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
 
 def _have_objects(messages: Sequence[dict[str, Any]]) -> bool:
     """Return True if a field of a message, or an item of a list that is one, may be an object of an SDK."""
-    values = list(chain.from_iterable([message.values() for message in messages]))
-    items = chain.from_iterable([value for value in values if type(value) is list])
-    return not (_JSON_TYPES.issuperset(map(type, values)) and _JSON_TYPES.issuperset(map(type, items)))
+    values = list(chain.from_iterable(map(dict.values, messages)))
+    kinds = set(map(type, values))
+    if list in kinds:
+        lists = compress(values, map(is_, map(type, values), repeat(list)))
+        kinds.update(map(type, chain.from_iterable(lists)))
+    return not kinds <= _JSON_TYPES
 
 
 def _without_objects(message: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +199,7 @@ class ContentBuilder:
                 metadata = self.own_metadata({**marks, **extras})
             else:
                 metadata = to_json_data(marks) if marks else marks
-            self.add_block(speaker, create_stored(TextBlock, text=to_json_data(text), metadata=metadata))
+            self.add_block(speaker, text_block(to_json_data(text), metadata))
         return True
 
     def opaque(self, speaker: str, raw: Any, cache: CacheMark | None = None) -> None:
@@ -237,8 +239,7 @@ class ContentBuilder:
             if self._calls:
                 metadata["turn_key"] = self._assign_ids(self._calls)
                 self._last_calls, self._open_calls, self._calls = self._calls, None, []
-        content = create_stored(Content, speaker=self._speaker, blocks=self._blocks, metadata=metadata)
-        self._contents.append(content)
+        self._contents.append(stored_content(self._speaker, self._blocks, metadata))
         self._speaker, self._blocks, self._metadata = "", [], {}
 
     def build(self) -> list[Content]:
@@ -273,14 +274,8 @@ class ContentBuilder:
             parameters = to_json_data(dict(arguments))
         else:
             parameters, metadata["raw_arguments"] = {}, _to_json(arguments)
-        block = create_stored(
-            ToolCallBlock,
-            id=self._canonical_id(raw, name) if raw else "",
-            name=to_json_data(name),
-            parameters=parameters,
-            kind=kind,
-            metadata=metadata,
-        )
+        canonical = self._canonical_id(raw, name) if raw else ""
+        block = call_block(canonical, to_json_data(name), parameters, kind, metadata)
         if raw:
             self._by_raw_id[raw] = block
         self.add_block("ai", block)
@@ -304,14 +299,17 @@ class ContentBuilder:
         call = self._by_raw_id.get(raw) if raw else self._next_open_call(tool_name)
         if call is not None:
             self._has_result.add(id(call))
-        block = create_stored(
-            ToolResponseBlock,
-            call_id=call.id if call is not None else self._canonical_id(raw, tool_name) if raw else "",
-            name=to_json_data(tool_name) if tool_name else call.name or None if call is not None else None,
-            result=to_json_data(value),
-            status=status or ("error" if error is not None else None),
-            error=error if error is None else to_json_data(error),
-            metadata=self._call_metadata(raw, extras),
+        if call is not None:
+            call_id, stored_name = call.id, call.name or None
+        else:
+            call_id, stored_name = self._canonical_id(raw, tool_name) if raw else "", None
+        block = result_block(
+            call_id,
+            to_json_data(tool_name) if tool_name else stored_name,
+            to_json_data(value),
+            status or ("error" if error is not None else None),
+            error if error is None else to_json_data(error),
+            self._call_metadata(raw, extras),
         )
         self.add_block("tool", block)
 

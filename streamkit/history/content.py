@@ -32,6 +32,7 @@ from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_d
 from streamkit.json_text import join_surrogates
 
 __all__ = [
+    "BLOCKS_WITHOUT_MEDIA",
     "CACHE_BREAKPOINT",
     "UNPAIRED_BLOCKS",
     "Block",
@@ -49,6 +50,7 @@ __all__ = [
     "create_block",
     "create_stored",
     "parse_arguments",
+    "store",
     "to_contents",
 ]
 
@@ -124,9 +126,20 @@ def create_stored(model: type[AnyStored], /, **fields: Any) -> AnyStored:
         model: `Content`, or the type of the block.
         fields: all fields that have no default, and ``metadata``. The object keeps the lists and dicts.
     """
+    return store(model, {**model._defaults, **fields}, fields)
+
+
+def store(model: type[AnyStored], values: dict[str, Any], given: Iterable[str]) -> AnyStored:
+    """Return a content or block as `create_stored` does.
+
+    Args:
+        model: as there.
+        values: the values of all fields in order, which the object keeps.
+        given: the names of those that no default gave.
+    """
     stored = object.__new__(model)
-    _set_fields(stored, {**model._defaults, **fields})
-    _set_names(stored, set(fields))
+    _set_fields(stored, values)
+    _set_names(stored, set(given))
     _set_extra(stored, {})
     _set_private(stored, None)
     return stored
@@ -281,6 +294,8 @@ class UnknownBlock(_StoredModel):
 UNPAIRED_BLOCKS: frozenset[type[_StoredModel]] = frozenset(
     {TextBlock, ImageBlock, FileBlock, ReasoningBlock, ServerToolBlock, OpaqueBlock, UnknownBlock}
 )
+#: The types of the blocks that neither are images or files nor may contain some.
+BLOCKS_WITHOUT_MEDIA = UNPAIRED_BLOCKS - {ImageBlock, FileBlock} | {ToolCallBlock}
 
 _KNOWN = ("text", "image", "file", "tool_call", "tool_response", "reasoning", "server_tool", "opaque")
 
@@ -348,6 +363,9 @@ class Content(_StoredModel):
         return cls(speaker="ai", blocks=_with_text(text, blocks))
 
 
+_CONTENT = frozenset({Content})
+
+
 def to_contents(
     name: str, contents: object, *, alternative: str = "convert a provider's own messages"
 ) -> list[Content]:
@@ -361,6 +379,8 @@ def to_contents(
     Raises:
         UsageError: it is something else; with what to pass instead.
     """
+    if type(contents) is list and _CONTENT.issuperset(map(type, contents)):
+        return list(contents)
     if isinstance(contents, (Content, str, bytes, Mapping)) or not isinstance(contents, Iterable):
         example = f"{name}=[Content.human('...')]"
         raise UsageError(f"{name} must be a list of Contents, as in {example}, not {type(contents).__name__}")

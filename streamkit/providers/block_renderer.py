@@ -167,8 +167,9 @@ class BlockRenderer(AlternatingRenderer[Traits]):
 
     def strip_last_text(self) -> None:
         """Remove white space at the end of the last assistant message, for which the APIs refuse a request."""
-        last = self.messages[-1] if self.messages else None
-        block = last["content"][-1] if last is not None and last["role"] == "assistant" else {}
+        if not self.messages or self.messages[-1]["role"] != "assistant":
+            return
+        block = self.messages[-1]["content"][-1]
         text = block.get("text")
         if isinstance(text, str) and text != text.rstrip():
             block["text"] = text.rstrip()
@@ -176,7 +177,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
 
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
-        self.begin_with_user(self.text_block("(continued)"))
+        if self.messages and self.messages[0]["role"] != "user":
+            self.begin_with_user(self.text_block("(continued)"))
 
 
 def _is_text(part: Any) -> bool:

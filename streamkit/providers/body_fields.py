@@ -21,6 +21,7 @@ __all__ = [
     "merge_fields",
 ]
 
+_TEXT = frozenset({str})
 Check: TypeAlias = Callable[[Any], bool]
 
 
@@ -67,7 +68,9 @@ def is_texts(value: Any) -> bool:
 
 def is_object(value: Any) -> bool:
     """Return True for an object with text as names."""
-    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
+    if not isinstance(value, dict):
+        return False
+    return _TEXT.issuperset(map(type, value)) or all(isinstance(name, str) for name in value)
 
 
 def merge_fields(body: dict[str, Any], fields: dict[str, Any]) -> None:
@@ -96,6 +99,8 @@ class BodyFields:
 
     def get(self, *path: str) -> Any:
         """Return the value at a path, which stays; None if there is none."""
+        if path[0] not in self.rest:
+            return None
         value: Any = self.rest
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
@@ -106,10 +111,16 @@ class BodyFields:
 
         Null is taken away and means absent; an object that becomes empty is taken away too.
         """
-        if path[0] not in self.rest:
+        name, rest = path[-1], self.rest
+        if path[0] not in rest:
             return None
-        name = path[-1]
-        parent = self.rest if len(path) == 1 else self.get(*path[:-1])
+        if len(path) == 1:
+            value = rest[name]
+            if value is not None and check is not None and not check(value):
+                return None
+            del rest[name]
+            return value
+        parent = self.get(*path[:-1])
         if not isinstance(parent, dict) or name not in parent:
             return None
         value = parent[name]

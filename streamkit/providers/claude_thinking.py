@@ -37,6 +37,10 @@ class Thinking:
         return self.field is not None and self.field["type"] != "disabled"
 
 
+#: A request that does not mention thinking.
+NO_THINKING = Thinking()
+
+
 def read_thinking(field: Any) -> dict[str, Any] | None:
     """Return the settings of a value of ``thinking``; None if it has another form."""
     if not isinstance(field, dict) or field.keys() - {"type", "budget_tokens", "display"}:
@@ -61,13 +65,15 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
         writer: the settings.
         limit: the most tokens of the response, of which a budget is a part; None if it is unknown.
     """
+    if not writer.sets_reasoning:
+        return NO_THINKING
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
     is_wanted = mode == "auto" or budget is not None
     if form == "none":
         if is_wanted or effort:
             writer.report("reasoning was left out: the model has none")
-        return Thinking()
+        return NO_THINKING
     if mode == "off":
         is_sent = writer.facts.reasoning_is_optional
         return Thinking({"type": "disabled"} if is_sent else None, _effort(writer, effort))

@@ -37,16 +37,15 @@ def apply_media_policy(
     """
     if policy not in ("raise", "text", "drop"):
         raise UsageError(f"unsupported must be 'raise', 'text' or 'drop', not {policy!r}")
-    from streamkit.history.content import UNPAIRED_BLOCKS, FileBlock, ImageBlock, ToolCallBlock, ToolResponseBlock
+    from streamkit.history.content import BLOCKS_WITHOUT_MEDIA, FileBlock, ImageBlock, ToolResponseBlock
 
     # Only a person's image is refused with `raise`: what a model made must not end the conversation that it is a part
     # of, and what a tool returned becomes text in its result.
     convert = _without_unsupported_files if policy == "raise" else partial(_apply_to_content, policy=policy)
     converted: list[Content] = []
-    without_media = UNPAIRED_BLOCKS - {ImageBlock, FileBlock} | {ToolCallBlock}
     for content in contents:
         for block in content.blocks:
-            if type(block) in without_media:
+            if type(block) in BLOCKS_WITHOUT_MEDIA:
                 continue
             if isinstance(block, ToolResponseBlock):
                 shows_media = isinstance(block.result, list)

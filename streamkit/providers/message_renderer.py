@@ -10,6 +10,7 @@ provider.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -53,10 +54,14 @@ class MessageRenderer(Generic[AnyTraits]):
         self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
         self.changes: list[str] = []
         self.request_fields: Json = {}
-        self.ids = MessageIds(traits, options)
         self._legal_names: set[str] = set()  # of tools
         self._content = 0  # the number of the content that is being rendered
         self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
+
+    @cached_property
+    def ids(self) -> MessageIds:
+        """The ids of the calls and results."""
+        return MessageIds(self.traits, self.options)
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
@@ -174,20 +179,17 @@ class MessageRenderer(Generic[AnyTraits]):
         return self._content
 
     def _spans(self, count: int) -> list[tuple[int, int]]:
-        starts: dict[int, int] = {}
-        stops: dict[int, int] = {}
+        found: dict[int, tuple[int, int]] = {}
         contents_of = self._contents_of
         for number, message in enumerate(self.messages):
             if (marked := contents_of.get(id(message))) is not None:
                 for content in marked[1]:
-                    starts.setdefault(content, number)
-                    stops[content] = number + 1
-        stop = 0
+                    found[content] = (found[content][0] if content in found else number, number + 1)
         spans: list[tuple[int, int]] = []
+        span = (0, 0)
         for content in range(count):
-            start = starts.get(content, stop)
-            stop = stops.get(content, stop)
-            spans.append((start, stop))
+            span = found[content] if content in found else (span[1], span[1])
+            spans.append(span)
         return spans
 
 

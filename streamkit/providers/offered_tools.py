@@ -32,7 +32,9 @@ Json = dict[str, Any]
 
 def read_tool_list(fields: BodyFields, read: Callable[[Json], OfferedTool | None], provider: str) -> list[OfferedTool]:
     """Take the list of tools and return it. An entry that ``read`` returns None for is a tool of the provider."""
-    tools = fields.take("tools", check=is_list) or []
+    tools = fields.take("tools", check=is_list)
+    if not tools:
+        return []
     read_tools = [read(tool) if isinstance(tool, dict) else None for tool in tools]
     return [
         definition if definition is not None else HostedTool(provider=provider, raw=tool)

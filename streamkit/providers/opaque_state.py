@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from streamkit.history import Block, Content, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.model_copy import copy_with
-from streamkit.providers.wrapped_state import UpstreamState, is_wrapped_state, unwrap_state
+from streamkit.providers.wrapped_state import STATE_MARK, UpstreamState, unwrap_state
 
 __all__ = ["restore_state"]
 
@@ -119,7 +119,7 @@ def _wrapped_in(values: Iterable[Any], depth: int = 0) -> list[str]:
     found: list[str] = []
     for value in values:
         if isinstance(value, str):
-            if is_wrapped_state(value):
+            if value.startswith(STATE_MARK):
                 found.append(value)
         elif value and depth < _DEEPEST and isinstance(value, (dict, list)):
             found += _wrapped_in(value.values() if isinstance(value, dict) else value, depth + 1)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
@@ -100,7 +100,8 @@ class Provider:
         """Return a parser for one turn that reports to ``sink``."""
         create = self._create_parser
         if create is None:
-            create = self._create_parser = cast(ParserModule, self._module("parser")).create_parser
+            module: ParserModule = _import(self.package, "parser")
+            create = self._create_parser = module.create_parser
         parser = create(sink, self.traits)
         if self.rewrite is None:
             return parser
@@ -179,7 +180,9 @@ class Provider:
         from streamkit.tools.definition import to_definitions
 
         build = partial(self._messages.build_request, rendered, self.traits, stream=stream)
-        definitions = [self._adapt_tool(tool, rendered) for tool in to_definitions(tools, self.name)]
+        definitions = to_definitions(tools, self.name)
+        if definitions:
+            definitions = [self._adapt_tool(tool, rendered) for tool in definitions]
         if output is None:
             return build(tools=definitions, tool_choice=tool_choice)
         support = self.traits.output
@@ -239,8 +242,7 @@ class Provider:
         """
         if not self.traits.has_importer:
             raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
-        importer = cast(ImporterModule, self._module("importer"))
-        return importer.parse_messages(messages, self.traits, system=system, changes=changes)
+        return self._importer.parse_messages(messages, self.traits, system=system, changes=changes)
 
     def emit(
         self,
@@ -315,7 +317,8 @@ class Provider:
         """Return the rules for requests that this provider enforces with status 400; empty if none are known."""
         if not self.package or not self.traits.has_request_rules:
             return ()
-        return cast(RequestRulesModule, self._module("request_rules")).list_rules(self.traits)
+        rules: RequestRulesModule = _import(self.package, "request_rules")
+        return rules.list_rules(self.traits)
 
     def request_reader(self) -> RequestReader:
         """Return the functions that read a request's body.
@@ -325,30 +328,38 @@ class Provider:
         """
         if not (self.traits.has_settings and self.traits.has_importer):
             raise UsageError(f"requests of the provider {self.name!r} cannot be read")
-        tools = cast(ToolDefinitionsModule, self._module("tool_definitions"))
-        settings = cast(SettingsModule, self._module("settings"))
-        return RequestReader(tools.read_tools, tools.read_tool_choice, settings.read_settings)
+        tools: ToolDefinitionsModule = _import(self.package, "tool_definitions")
+        return RequestReader(tools.read_tools, tools.read_tool_choice, self._settings.read_settings)
 
     def write_settings(self, writer: SettingsWriter) -> None:
         """Write settings into a request's body, and report those that the provider cannot have."""
         if self.traits.has_settings:
-            cast(SettingsModule, self._module("settings")).write_settings(writer, self.traits)
+            self._settings.write_settings(writer, self.traits)
         else:
             writer.write_limit()
             writer.write_rest()
 
     @property
     def _messages(self) -> MessagesModule:
-        return cast(MessagesModule, self._module("messages"))
+        module: MessagesModule = _import(self.package, "messages")
+        return module
+
+    @property
+    def _importer(self) -> ImporterModule:
+        module: ImporterModule = _import(self.package, "importer")
+        return module
+
+    @property
+    def _settings(self) -> SettingsModule:
+        module: SettingsModule = _import(self.package, "settings")
+        return module
 
     @property
     def _encoder(self) -> EncoderModule:
-        return cast(EncoderModule, self._module("encoder"))
-
-    def _module(self, name: str) -> object:
-        return _import(f"{self.package}.{name}")
+        module: EncoderModule = _import(self.package, "encoder")
+        return module
 
 
 @cache
-def _import(path: str) -> object:
-    return import_module(path)  # which looks at locks and the parent package even if the module was loaded
+def _import(package: str, name: str) -> Any:
+    return import_module(f"{package}.{name}")  # which looks at locks and the parent package even if it was loaded

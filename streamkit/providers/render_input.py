@@ -45,10 +45,10 @@ def prepare_contents(
 
     prepared = list(contents)
     blocks = [block for content in contents for block in content.blocks]
-    if not is_json_data and not are_plain_data(chain.from_iterable([block.__dict__.values() for block in blocks])):
+    if not is_json_data and not are_plain_data(chain.from_iterable(map(dict.values, map(vars, blocks)))):
         prepared = [_with_json_data(content) for content in contents]
-    if not all(map(is_, prepared, contents)):
-        changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
+        if not all(map(is_, prepared, contents)):
+            changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
     kinds = {block.type for block in blocks}
     for content in prepared if "image" in kinds or "file" in kinds else ():
         for block in content.blocks if content.speaker == "human" else ():

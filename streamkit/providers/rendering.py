@@ -80,7 +80,20 @@ def render_messages(
 
     The arguments and errors are those of `render`. `Provider.build_request` builds a request from the result.
     """
-    target = get(provider)
+    options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
+    return _render(contents, get(provider), model=model, **options)
+
+
+def _render(
+    contents: Sequence[Content],
+    target: Provider,
+    *,
+    ids: IdPolicy,
+    model: str | None,
+    endpoint: str | None,
+    repair: bool,
+    unsupported: MediaPolicy,
+) -> RenderedMessages:
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     changes: list[str] = []
@@ -149,22 +162,24 @@ def render_request(
     options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
     output_type: OutputType[Any] | None = None if output is None else OutputType(output)
     request = contents if isinstance(contents, Request) else Request(contents=_to_contents(contents), stream=True)
-    overrides: dict[str, Any] = {
-        "tools": to_definitions(tools, target.name) or request.tools,
-        "tool_choice": tool_choice or request.tool_choice,
-        "stream": request.stream if stream is None else stream,
-        "settings": request.settings,
-    }
+    overrides: dict[str, Any] = {}
+    if tools != () and (definitions := to_definitions(tools, target.name)):
+        overrides["tools"] = definitions
+    if tool_choice:
+        overrides["tool_choice"] = tool_choice
+    if stream is not None:
+        overrides["stream"] = stream
     if settings is not None:
         overrides["settings"] = copy_with(request.settings, **to_settings(settings).values)
     if mark is not None:
         overrides["contents"] = mark_contents(request.contents, mark)
-        overrides["tools"] = mark_tools(overrides["tools"], mark)
+        overrides["tools"] = mark_tools(overrides.get("tools", request.tools), mark)
     if output_type is not None:
-        overrides["settings"] = copy_with(overrides["settings"], output_format=None)
-    request = copy_with(request, **overrides)
+        overrides["settings"] = copy_with(overrides.get("settings", request.settings), output_format=None)
+    if overrides:
+        request = copy_with(request, **overrides)
     if not isinstance(contents, Request) and settings is None:
-        rendered = render_messages(request.contents, target, model=model, **options)
+        rendered = _render(request.contents, target, model=model, **options)
         body = target.build_request(
             rendered, tools=request.tools, tool_choice=tool_choice, stream=request.stream, output=output_type
         )
@@ -173,7 +188,7 @@ def render_request(
     neutral = NeutralRequest(request, target, report)
     if neutral.is_beginning_stored:
         options["repair"] = False
-    rendered = render_messages(neutral.contents, target, model=model or request.settings.model, **options)
+    rendered = _render(neutral.contents, target, model=model or request.settings.model, **options)
     return neutral.body(rendered, output_type)
 
 
@@ -203,7 +218,7 @@ def parse_request(
     """
     from streamkit.providers.requests import parse_body
 
-    return parse_body(body, get(provider), parse_messages, model=model, stream=stream, changes=changes)
+    return parse_body(body, get(provider), _read_messages, model=model, stream=stream, changes=changes)
 
 
 def _to_contents(contents: object) -> list[Content]:
@@ -255,10 +270,21 @@ def parse_messages(
         check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
         parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
         return parse(listed, system=system, changes=changes)
-    target = get(provider)
+    return _read_listed(listed, get(provider), system, changes)
+
+
+def _read_messages(messages: Any, target: Provider, *, system: Any, changes: list[str] | None) -> list[Content]:
+    from streamkit.history.builder import check_messages
+
+    return _read_listed(check_messages(messages), target, system, changes)
+
+
+def _read_listed(
+    messages: list[dict[str, Any]], target: Provider, system: Any, changes: list[str] | None
+) -> list[Content]:
     if target.traits.has_importer:
-        check_format(listed, target.name, target.traits.rate_message, _all_formats)
-    return target.parse_messages(listed, system=system, changes=changes)
+        check_format(messages, target.name, target.traits.rate_message, _all_formats)
+    return target.parse_messages(messages, system=system, changes=changes)
 
 
 def _vercel_formats() -> list[tuple[str, RateMessage]]:

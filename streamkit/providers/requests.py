@@ -17,7 +17,7 @@ from streamkit.history.builder import ReadingChanges
 from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
 from streamkit.providers import registry
-from streamkit.providers.body_fields import BodyFields, is_flag, merge_fields
+from streamkit.providers.body_fields import BodyFields, is_flag, is_object, merge_fields
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.settings import SettingsWriter
 from streamkit.providers.tool_names import ToolNames, prepare_tools
@@ -45,12 +45,12 @@ def parse_body(
     Args:
         body: the body.
         provider: its provider.
-        read_messages: ``rendering.parse_messages``.
+        read_messages: ``rendering.parse_messages``, for a provider's messages.
         model: the model, where the path has it.
         stream: whether a stream is requested, where the path says it.
         changes: receives a sentence for each part of a message that was kept opaque or left out.
     """
-    if not isinstance(body, dict) or not all(isinstance(name, str) for name in body):
+    if not is_object(body):
         raise UsageError(f"the body of a request must be a dict, not {type(body).__name__}")
     traits = provider.traits
     fields = BodyFields(traits.normalize_body(body))
@@ -143,6 +143,8 @@ class NeutralRequest:
             request.settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign
         )
         self._provider.write_settings(writer)
+        if not request.unread:
+            return body
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
         if self._is_foreign and unread:
             paths = [path for name, value in _lacking(unread, request.provider) for path in _paths(name, value)]

@@ -43,6 +43,9 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 }
 
 
+_REASONING = frozenset({"reasoning", "reasoning_effort", "reasoning_budget", "reasoning_summary"})
+
+
 def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
     """Take the settings of `Traits.setting_fields` and return them by their neutral names."""
     values: Json = {}
@@ -101,7 +104,8 @@ class SettingsWriter:
         self._model = self._values.pop("model", None)
         if self._model is not None and traits.endpoint.model_in_body:
             body["model"] = self._model
-        for name in sorted(self.facts.refused & self._values.keys()):
+        refused = self.facts.refused
+        for name in sorted(refused & self._values.keys()) if refused else ():
             del self._values[name]
             self.report(f"the setting {name!r} was left out: {self._model} refuses it")
 
@@ -109,6 +113,11 @@ class SettingsWriter:
         """Record a change, unless it was recorded already."""
         if sentence not in self._changes:
             self._changes.append(sentence)
+
+    @property
+    def sets_reasoning(self) -> bool:
+        """Whether a setting of reasoning is set."""
+        return not _REASONING.isdisjoint(self._values)
 
     def take(self, name: str) -> Any:
         """Return the value of a setting, which then counts as written; None if it is not set."""

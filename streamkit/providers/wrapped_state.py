@@ -12,17 +12,17 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from streamkit.providers.origin import ORIGIN_FIELDS, origin_metadata
 
-__all__ = ["UpstreamState", "is_wrapped_state", "unwrap_state", "wrap_state"]
+__all__ = ["STATE_MARK", "UpstreamState", "is_wrapped_state", "unwrap_state", "wrap_state"]
 
 #: 18 bytes, so that every wrapped state begins with the same 24 characters.
 _MARK = b"streamkit-state-1:"
-_MARK_TEXT = b64encode(_MARK).decode()
+STATE_MARK: Final = b64encode(_MARK).decode()  #: the beginning of each
 _MOST_BYTES = 64 * 1024 * 1024
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
@@ -59,7 +59,7 @@ def wrap_state(state: UpstreamState) -> str:
 
 def is_wrapped_state(value: Any) -> bool:
     """Return True if a value is a text that `wrap_state` returned, also if it is damaged."""
-    return isinstance(value, str) and value.startswith(_MARK_TEXT)
+    return isinstance(value, str) and value.startswith(STATE_MARK)
 
 
 def unwrap_state(text: str) -> UpstreamState | None:

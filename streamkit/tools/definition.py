@@ -114,6 +114,8 @@ def to_definitions(tools: Sequence[Any], provider: str) -> list[OfferedTool]:
     Raises:
         UsageError: an entry is none of these, or two functions have the same name.
     """
+    if not tools and isinstance(tools, (list, tuple)):
+        return []
     if isinstance(tools, (list, tuple)) and all(isinstance(tool, (ToolDefinition, HostedTool)) for tool in tools):
         return list(tools)
     is_list = isinstance(tools, Sequence) and not isinstance(tools, (str, bytes))

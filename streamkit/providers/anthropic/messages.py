@@ -148,6 +148,8 @@ class AnthropicRenderer(BlockRenderer):
         """
         for content in reversed(contents):
             container = content.metadata.get("container")
+            if container is None:
+                continue
             is_here = content.metadata.get("provider") == self.traits.name and self.traits.accepts_state(
                 content.metadata, None, self.options.endpoint
             )
@@ -213,14 +215,15 @@ class AnthropicRenderer(BlockRenderer):
 
     def _limit_cache_marks(self) -> None:
         """Remove the first marks if there are more than four, and write system text with marks as blocks."""
-        system: list[Json] = [{"type": "text", "text": text} for text in self.system]
-        for position, mark in self.system_marks.items():
-            system[position]["cache_control"] = {"type": "ephemeral", **mark}
-        marked = [block for block in [*system, *_blocks(self.messages)] if "cache_control" in block]
-        if drop_first_marks(marked, lambda block: block.pop("cache_control")):
-            self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
+        marked = [block for message in self.messages for block in message["content"] if "cache_control" in block]
         if self.system_marks:
+            system: list[Json] = [{"type": "text", "text": text} for text in self.system]
+            for position, mark in self.system_marks.items():
+                system[position]["cache_control"] = {"type": "ephemeral", **mark}
             self.request_fields["system"] = system
+            marked = [block for block in system if "cache_control" in block] + marked
+        if marked and drop_first_marks(marked, lambda block: block.pop("cache_control")):
+            self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
 
     def text_block(self, text: str) -> Json:
         """Return a ``text`` block."""

@@ -10,7 +10,7 @@ from typing import Any
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.anthropic.tool_definitions import take_parallel_calls
 from streamkit.providers.body_fields import BodyFields, is_text
-from streamkit.providers.claude_thinking import Thinking, read_thinking, take_thinking
+from streamkit.providers.claude_thinking import NO_THINKING, Thinking, read_thinking, take_thinking
 from streamkit.providers.provider import Traits
 from streamkit.providers.settings import SettingsWriter, read_plain_settings
 from streamkit.providers.strict import strict_format
@@ -50,6 +50,16 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
     limit = writer.write_limit()
     thinking = take_thinking(writer, limit)
+    if thinking is not NO_THINKING:
+        _write_thinking(writer, thinking)
+    output = writer.write_output_format(_strict_output_fields if writer.is_foreign else output_fields)
+    if output is not None and output.type == "json":
+        writer.report("the output format JSON was left out: Anthropic has one only for a schema")
+    _write_parallel_calls(writer)
+    writer.write_rest()
+
+
+def _write_thinking(writer: SettingsWriter, thinking: Thinking) -> None:
     refusal = _refuses_thinking(writer.body, thinking)
     if refusal:
         writer.report(f"reasoning was left out of this request: {refusal}")
@@ -60,11 +70,6 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         writer.put(thinking.effort, "output_config", "effort")
     if thinking.is_on:
         _omit_sampling(writer)
-    output = writer.write_output_format(_strict_output_fields if writer.is_foreign else output_fields)
-    if output is not None and output.type == "json":
-        writer.report("the output format JSON was left out: Anthropic has one only for a schema")
-    _write_parallel_calls(writer)
-    writer.write_rest()
 
 
 def _refuses_thinking(body: Json, thinking: Thinking) -> str:
@@ -114,7 +119,9 @@ def output_fields(output: OutputFormat) -> Json:
 def _write_parallel_calls(writer: SettingsWriter) -> None:
     """Write the setting into the tool choice, which exists only with tools and not with ``none``."""
     parallel = writer.take("parallel_calls")
+    if parallel is None:
+        return
     choice = writer.body.get("tool_choice") or {"type": "auto"}
     is_sent = parallel is False or "tool_choice" in writer.body
-    if parallel is not None and is_sent and writer.body.get("tools") and choice["type"] != "none":
+    if is_sent and writer.body.get("tools") and choice["type"] != "none":
         writer.put({**choice, "disable_parallel_tool_use": not parallel}, "tool_choice")

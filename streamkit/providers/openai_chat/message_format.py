@@ -34,8 +34,11 @@ def rate_message(message: Mapping[str, Any]) -> Rating:
     rating = rate_parts(message.get("content"), _rate_part)
     if rating == FOREIGN:
         return FOREIGN
-    has_own = role == "function" or any(message[name] is not None for name in _OWN_FIELDS & message.keys())
-    calls = message.get("tool_calls")
+    if role == "function":
+        return OWN
+    if not _OWN_FIELDS.isdisjoint(message) and any(message[name] is not None for name in _OWN_FIELDS & message.keys()):
+        return OWN
+    calls, has_own = message.get("tool_calls"), False
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         has_own = has_own or (isinstance(function, dict) and isinstance(function.get("arguments"), str))

@@ -28,15 +28,18 @@ _REASONING_FIELDS = frozenset({"reasoning_effort", "reasoning", "thinking", "ena
 def read_settings(fields: BodyFields, traits: ChatDialect) -> Json:
     """Take the settings of a body and return them by their neutral names."""
     values = read_plain_settings(fields, traits)
-    for name in _LIMITS:
-        if "max_output_tokens" not in values and (limit := fields.take(name, check=is_integer)) is not None:
-            values["max_output_tokens"] = limit
-    if (options := fields.get("stream_options")) is not None and is_object(options) and options.keys() <= _USAGE:
+    if "max_output_tokens" not in values:
+        for name in _LIMITS:
+            if name in fields.rest and (limit := fields.take(name, check=is_integer)) is not None:
+                values["max_output_tokens"] = limit
+                break
+    options: Any = fields.rest.get("stream_options")
+    if is_object(options) and options.keys() <= _USAGE:
         fields.take("stream_options")  # every request for a stream asks for usage
     if not _REASONING_FIELDS.isdisjoint(fields.rest):
         values |= take_effort(fields, "reasoning_effort")
         values |= _read_reasoning_object(fields) | _read_thinking(fields)
-    if (output := _read_output_format(fields.get("response_format"))) is not None:
+    if (output := _read_output_format(fields.rest.get("response_format"))) is not None:
         fields.take("response_format")
         values["output_format"] = output
     return values
@@ -92,10 +95,10 @@ def write_settings(writer: SettingsWriter, traits: ChatDialect) -> None:
 
 
 def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
+    if not writer.sets_reasoning:
+        return
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), traits.reasoning_setting
-    if mode is None and effort is None and budget is None and summary is None:
-        return
     if writer.facts.reasoning == "none" or form is None:
         if effort or budget:
             writer.report("reasoning was left out: the model or the server has no setting for it")

@@ -55,6 +55,8 @@ def _read_tool(raw: Json, provider: str) -> ToolDefinition | None:
 def read_tool_choice(fields: BodyFields, traits: ChatDialect) -> ToolChoice | None:
     """Take the tool choice and return it; None if there is none, and one of another form stays in the body."""
     choice = fields.get("tool_choice")
+    if choice is None:
+        return None
     if isinstance(choice, str) and choice in _MODES:
         fields.take("tool_choice")
         return _MODES[choice]
