@@ -9,7 +9,8 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `conversion`: of its response.
 4. `stored_responses`, `token_counts`, `bodies`: what the wires have beside a single request.
 5. `replies`: complete responses: errors in the client's wire, model lists.
-6. `client_stream`: a streamed response, and heartbeats while the upstream is silent.
+6. `client_stream`: a streamed response, and heartbeats while the upstream is silent; `watched_service`: the end of a
+   service whose client disconnects.
 7. `exchange`, `observer`: the description of one request and its response; the interface of their observer.
 8. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
 
