@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import ipaddress
 import signal
 import socket
@@ -50,7 +51,9 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise UsageError(f"port {port} of {host} cannot be served: {error.strerror or error}") from None
+        is_taken = error.errno == errno.EADDRINUSE  # the text of create_server has the address once more
+        reason = "another program serves it, so give another one" if is_taken else error.strerror or error
+        raise UsageError(f"port {port} of {host} cannot be served: {reason}") from None
     # Connections inherit this option; without it the end of a response waits for the client's delayed acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

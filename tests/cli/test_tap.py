@@ -149,7 +149,8 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, capsys: pytest
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
         assert main(["tap", *upstream, "--port", "0", "--tap-port", port]) == 2
-        assert f"port {port} of 127.0.0.1 cannot be served" in capsys.readouterr().err
+        reason = "another program serves it, so give another one"
+        assert f"port {port} of 127.0.0.1 cannot be served: {reason}\n" in capsys.readouterr().err
         assert main(["tap", *upstream, "--port", port]) == 2
         assert "cannot be served" in capsys.readouterr().err
     file = tmp_path / "file"
