@@ -3,7 +3,7 @@
 Reasoning without a signature has such state, too, if the upstream wants it back: where it is from. DeepSeek and Kimi
 refuse a call without the reasoning before it, and that of other models is no replacement. So it has if the client's
 wire has no reasoning without a signature (`Traits.signs_reasoning`): pydantic-ai sends such reasoning back as words of
-the user, and the AI SDK leaves it out.
+the user, the AI SDK leaves it out, and Microsoft's agent framework refuses to send the calls after it.
 
 A writer of the client's wire writes the state like state of its own. `wrapped_state` describes the form, and
 `opaque_state` restores the state from the client's next request.
@@ -55,7 +55,7 @@ class StateCarrier:
         self._is_same_wire = provider.package == upstream.package
         # A client of the same dialect, or of the same signed wire, sends such reasoning back as that wire has it.
         self._carries_plain_reasoning = (upstream.traits.plain_reasoning and upstream.name != provider.name) or (
-            provider.traits.signs_reasoning and not upstream.traits.signs_reasoning
+            provider.traits.signs_reasoning and not (upstream.traits.signs_reasoning and self._is_same_wire)
         )
         self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
         self._kinds: dict[int, str] = {}

@@ -85,6 +85,7 @@ TRAITS = Traits(
     illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),
     custom_calls=True,  # https://platform.openai.com/docs/guides/function-calling#custom-tools
     tool_namespaces=True,
+    signs_reasoning=True,  # https://developers.openai.com/api/docs/guides/reasoning: encrypted_content of each item
     reasoning_state=_reasoning_state,
     # https://platform.openai.com/docs/guides/reasoning#reasoning-summaries: the reasoning itself is never sent
     reasoning_kind="summary",
