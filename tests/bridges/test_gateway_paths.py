@@ -57,6 +57,8 @@ def test_the_model_is_that_of_the_path_without_its_prefix() -> None:
     [
         ("/v1/v1/messages/batches", "anthropic"),
         ("/v1/embeddings", "openai_chat"),
+        ("/v1/responses/resp_1", "openai_responses"),
+        ("/responses/resp_1/cancel", "openai_responses"),
         ("/v1/threads/t/messages", "openai_chat"),
         ("/chat", "openai_chat"),  # of Ollama or of Cohere
         ("/v1", "openai_chat"),
@@ -90,6 +92,7 @@ def test_an_unknown_path_is_an_unknown_url_and_not_an_unknown_model() -> None:
     assert error["message"].startswith("Invalid URL (POST /v1/x)")
     assert "POST /v1/chat/completions" in error["message"]
     assert response_path.json()["error"]["code"] is None
+    assert "POST /v1/responses" in response_path.json()["error"]["message"]
     assert no_model.json()["error"]["code"] == "model_not_found"
     assert anthropic.json()["error"]["type"] == "not_found_error"
     assert "POST /v1/messages" in anthropic.json()["error"]["message"]

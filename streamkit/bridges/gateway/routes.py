@@ -50,6 +50,7 @@ _ANTHROPIC = re.compile(r"(?!.*/threads/)(?:/.+)?(?P<path>/messages(?:/count_tok
 #: The wire of an error for a path that is none of the above.
 _PREFIXES = (
     ("anthropic", re.compile(r"/v1/messages")),
+    ("openai_responses", re.compile(r"/v1/responses(?:/|$)")),
     ("gemini", re.compile(r"/v1(?:alpha|beta)|.*/models/[^/]+:")),
     ("bedrock_converse", re.compile(r"/model/")),
     ("ollama", re.compile(r"/api/")),
