@@ -11,10 +11,12 @@ from typing import Any
 from streamkit.providers.model_facts import budget_for, effort_for
 from streamkit.providers.settings import SettingsWriter
 
-__all__ = ["Thinking", "read_thinking", "take_thinking"]
+__all__ = ["Thinking", "omit_sampling", "read_thinking", "refuses_thinking", "take_thinking"]
 
 #: https://platform.claude.com/docs/en/api/messages: "Must be >=1024 and less than `max_tokens`."
 _LEAST_BUDGET = 1024
+#: "top_p between 1 and 0.95" (https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, on compatibility)
+_LEAST_TOP_P = 0.95
 _SUMMARY_OF_DISPLAY = {"summarized": "auto", "omitted": "none", "updates": "updates"}
 _DISPLAY_OF_SUMMARY = {summary: display for display, summary in _SUMMARY_OF_DISPLAY.items()}
 
@@ -94,6 +96,38 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
     if field is not None and summary is not None:
         field["display"] = _DISPLAY_OF_SUMMARY.get(summary, "summarized")
     return Thinking(field, _effort(writer, effort))
+
+
+def refuses_thinking(thinking: Thinking, *, is_call_forced: bool, has_lost_thinking: bool) -> str:
+    """Return why a request with this thinking would be refused; ``""`` if it would not.
+
+    https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking: no forced tool use; and with a budget, "a
+    final `assistant` message must start with a thinking block", which a client may have lost. "Adaptive thinking:
+    previous assistant turns don't need to start with thinking blocks"
+    (https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking). Converse passes on the model's refusal
+    (langchain-ai/langchain-aws#925, langchain-ai/langchain-aws#844).
+
+    Args:
+        thinking: the thinking.
+        is_call_forced: the tool choice forces a call.
+        has_lost_thinking: the last response has calls and does not start with thinking.
+    """
+    if not thinking.is_on or thinking.field is None:
+        return ""
+    if is_call_forced:
+        return "Anthropic refuses it together with a tool choice that forces a call"
+    if thinking.field["type"] == "enabled" and has_lost_thinking:
+        return "the last response has calls, and its own reasoning is missing"
+    return ""
+
+
+def omit_sampling(writer: SettingsWriter) -> None:
+    """Leave out the sampling settings that are refused with thinking: "`temperature` may only be set to 1"."""
+    if writer.get("temperature") != 1:
+        writer.omit("temperature", "Anthropic accepts only 1 with thinking")
+    writer.omit("top_k", "Anthropic does not accept it with thinking")
+    if (writer.get("top_p") or 1) < _LEAST_TOP_P:
+        writer.omit("top_p", f"with thinking Anthropic accepts only {_LEAST_TOP_P} to 1")
 
 
 def _effort(writer: SettingsWriter, effort: str | None) -> str | None:

@@ -315,7 +315,7 @@ CONVERSE: Json = {
             ],
         },
     ],
-    "inferenceConfig": {"maxTokens": 4000, "topP": 0.5, "stopSequences": ["x"]},
+    "inferenceConfig": {"maxTokens": 4000, "topP": 0.95, "stopSequences": ["x"]},
     "toolConfig": {
         "tools": [
             {"toolSpec": {"name": "shell", "description": "Run", "inputSchema": {"json": SCHEMA}}},

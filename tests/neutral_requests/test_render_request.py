@@ -18,6 +18,7 @@ from streamkit import (
     render_request,
     tool,
 )
+from streamkit.history import ToolCallBlock, ToolResponseBlock
 from streamkit.providers import get, names
 from streamkit.testing import validate_request
 from streamkit.tools import Grammar
@@ -259,6 +260,30 @@ def test_thinking_leaves_out_what_it_excludes() -> None:
     assert changes == [
         "reasoning was left out of this request: Anthropic refuses it together with a tool choice that forces a call"
     ]
+
+
+def test_thinking_on_converse_leaves_out_what_it_excludes() -> None:
+    """The refusals are the model's (langchain-ai/langchain-aws#925 and #844)."""
+    model = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    body, changes = rendered("bedrock_converse", model, reasoning_budget=2000, temperature=0.5, top_k=5, top_p=0.5)
+    assert body["additionalModelRequestFields"] == {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+    assert not body.get("inferenceConfig", {}).keys() & {"temperature", "topP"}
+    assert len(changes) == 3
+    settings = Settings(model=model, reasoning_budget=2000, temperature=0.5)
+    tools = [ToolDefinition(name="f")]
+    lost = [*HELLO, Content.ai("", ToolCallBlock(id="c", name="f"))]
+    lost.append(Content(speaker="tool", blocks=[ToolResponseBlock(call_id="c", result="x")]))
+    for request, reason in (
+        (Request(contents=HELLO, tools=tools, tool_choice="required", settings=settings), "a tool choice that forces"),
+        (Request(contents=HELLO, tools=tools, tool_choice="f", settings=settings), "a tool choice that forces"),
+        (Request(contents=lost, tools=tools, settings=settings), "its own reasoning is missing"),
+    ):
+        changes = []
+        body = render_request(request, "bedrock_converse", changes=changes)
+        assert "additionalModelRequestFields" not in body
+        assert body["inferenceConfig"]["temperature"] == 0.5
+        (change,) = changes
+        assert reason in change
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,14 @@ from typing import Any
 from streamkit.providers.anthropic.strict import STRICT
 from streamkit.providers.anthropic.tool_definitions import take_parallel_calls
 from streamkit.providers.body_fields import BodyFields, is_text
-from streamkit.providers.claude_thinking import NO_THINKING, Thinking, read_thinking, take_thinking
+from streamkit.providers.claude_thinking import (
+    NO_THINKING,
+    Thinking,
+    omit_sampling,
+    read_thinking,
+    refuses_thinking,
+    take_thinking,
+)
 from streamkit.providers.provider import Traits
 from streamkit.providers.settings import SettingsWriter, read_plain_settings
 from streamkit.providers.strict import strict_format
@@ -20,8 +27,6 @@ __all__ = ["output_fields", "read_settings", "write_settings"]
 
 Json = dict[str, Any]
 
-#: "top_p between 1 and 0.95" (https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, on compatibility)
-_LEAST_TOP_P_WITH_THINKING = 0.95
 _THINKING = ("thinking", "redacted_thinking")
 #: The form of the beta, which LiteLLM sends, and the present one, which counts if both are there
 #: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
@@ -69,36 +74,17 @@ def _write_thinking(writer: SettingsWriter, thinking: Thinking) -> None:
     if thinking.effort is not None:
         writer.put(thinking.effort, "output_config", "effort")
     if thinking.is_on:
-        _omit_sampling(writer)
+        omit_sampling(writer)
 
 
 def _refuses_thinking(body: Json, thinking: Thinking) -> str:
-    """Return why a request with this thinking would be refused; ``""`` if it would not.
-
-    https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking: no forced tool use; and with a budget, "a
-    final `assistant` message must start with a thinking block", which a client may have lost. "Adaptive thinking:
-    previous assistant turns don't need to start with thinking blocks"
-    (https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking).
-    """
-    if not thinking.is_on or thinking.field is None:
-        return ""
-    if body.get("tool_choice", {}).get("type") in ("any", "tool"):
-        return "Anthropic refuses it together with a tool choice that forces a call"
+    """Return why a request with this thinking would be refused; ``""`` if it would not."""
+    is_call_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
     responses = [message for message in body.get("messages", ()) if message["role"] == "assistant"]
     blocks = responses[-1]["content"] if responses else []
     has_calls = any(block.get("type") == "tool_use" for block in blocks)
-    if thinking.field["type"] == "enabled" and has_calls and blocks[0].get("type") not in _THINKING:
-        return "the last response has calls, and its own reasoning is missing"
-    return ""
-
-
-def _omit_sampling(writer: SettingsWriter) -> None:
-    """Leave out the sampling settings that are refused with thinking: "`temperature` may only be set to 1"."""
-    if writer.get("temperature") != 1:
-        writer.omit("temperature", "Anthropic accepts only 1 with thinking")
-    writer.omit("top_k", "Anthropic does not accept it with thinking")
-    if (writer.get("top_p") or 1) < _LEAST_TOP_P_WITH_THINKING:
-        writer.omit("top_p", f"with thinking Anthropic accepts only {_LEAST_TOP_P_WITH_THINKING} to 1")
+    has_lost_thinking = has_calls and blocks[0].get("type") not in _THINKING
+    return refuses_thinking(thinking, is_call_forced=is_call_forced, has_lost_thinking=has_lost_thinking)
 
 
 def _strict_output_fields(output: OutputFormat) -> Json:

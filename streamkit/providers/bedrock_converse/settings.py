@@ -12,7 +12,13 @@ from typing import Any
 
 from streamkit.providers.bedrock_converse.strict import STRICT
 from streamkit.providers.body_fields import BodyFields, is_number, is_text
-from streamkit.providers.claude_thinking import read_thinking, take_thinking
+from streamkit.providers.claude_thinking import (
+    Thinking,
+    omit_sampling,
+    read_thinking,
+    refuses_thinking,
+    take_thinking,
+)
 from streamkit.providers.decoding import compact_json
 from streamkit.providers.provider import Traits
 from streamkit.providers.settings import SettingsWriter, read_plain_settings
@@ -62,13 +68,16 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """
     limit = writer.write_limit()
     thinking = take_thinking(writer, limit)
+    if refusal := _refuses_thinking(writer.body, thinking):
+        writer.report(f"reasoning was left out of this request: {refusal}")
+        thinking = Thinking(None, thinking.effort)
     is_known = writer.facts.source != "" or not writer.is_foreign
     if is_known and not thinking.is_on and (top_k := writer.take("top_k")) is not None:
         writer.put(top_k, _MODEL_FIELDS, "top_k")
     if thinking.field is not None and is_known:
         writer.put(thinking.field, _MODEL_FIELDS, "thinking")
-        if thinking.is_on and writer.get("temperature") != 1:
-            writer.omit("temperature", "Anthropic's models accept only 1 with thinking")
+        if thinking.is_on:
+            omit_sampling(writer)
     elif thinking.field is not None:
         writer.report("reasoning was left out: its form is not known for this model")
     if thinking.effort is not None:
@@ -79,6 +88,15 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     if writer.get("parallel_calls"):
         writer.take("parallel_calls")  # what the models do anyway
     writer.write_rest()
+
+
+def _refuses_thinking(body: Json, thinking: Thinking) -> str:
+    """Return why a request with this thinking would be refused; ``""`` if it would not."""
+    is_call_forced = bool(body.get("toolConfig", {}).get("toolChoice", {}).keys() & {"any", "tool"})
+    responses = [message for message in body.get("messages", ()) if message["role"] == "assistant"]
+    parts = responses[-1]["content"] if responses else []
+    has_lost_thinking = any("toolUse" in part for part in parts) and "reasoningContent" not in parts[0]
+    return refuses_thinking(thinking, is_call_forced=is_call_forced, has_lost_thinking=has_lost_thinking)
 
 
 def _strict_output_fields(output: OutputFormat) -> Json:
