@@ -23,7 +23,6 @@ from itertools import count
 from typing import Final
 
 __all__ = [
-    "DIGEST_SIZE",
     "HISTORY_PREFIX",
     "canonical_tool_id",
     "canonicalize_tool_call_id",
@@ -44,15 +43,13 @@ __all__ = [
 ]
 
 HISTORY_PREFIX: Final = "hist_tool_"
-#: The number of characters after the prefix of a canonical id.
-DIGEST_SIZE: Final = 24
 _OPENAI: Final = "call_"
 _ANTHROPIC: Final = "toolu_"
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-_DIGEST = re.compile(rf"[A-Za-z0-9_-]{{{DIGEST_SIZE}}}")
+_DIGEST = re.compile(r"[A-Za-z0-9_-]{24}")
 _MISTRAL_FORM = re.compile(r"[A-Za-z0-9]{9}")
 
 

@@ -12,7 +12,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamkit.ids import DIGEST_SIZE, HISTORY_PREFIX, is_canonical, is_safe_id, mark_id, normalize_to_openai_tool_id
+from streamkit.ids import (
+    HISTORY_PREFIX,
+    derived_tool_id,
+    is_canonical,
+    is_safe_id,
+    mark_id,
+    normalize_to_openai_tool_id,
+)
 
 __all__ = ["DEFAULT_ID_RULE", "IdRule", "TargetIds", "prefixed_ids", "safe_up_to", "unchanged_ids"]
 
@@ -48,7 +55,7 @@ def prefixed_ids(
     In a canonical id the prefix replaces the history prefix; any other id is passed to ``convert``. Every candidate is
     in the safe alphabet and at most ``max_length`` long: any other form is shortened and gets a hash of the original.
     """
-    has_place = is_safe_id(prefix + "A" * DIGEST_SIZE, max_length)  # for any canonical id
+    has_place = is_safe_id(prefix + derived_tool_id()[len(HISTORY_PREFIX) :], max_length)  # for any canonical id
 
     def make(id: str, name: str, number: int) -> Iterator[str]:
         is_known = is_canonical(id)

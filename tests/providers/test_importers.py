@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -248,3 +250,241 @@ def test_no_message_content_raises(messages: list[Json], provider: str, system: 
     has_opaque = any(isinstance(block, OpaqueBlock) for content in contents for block in content.blocks)
     assert changes or not has_opaque
     repair(contents)
+
+
+# ---------------------------------------------------------------- messages to history and back
+
+NAMES = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_-]{0,8}", fullmatch=True)
+SPOKEN = st.text(min_size=1, max_size=8).filter(lambda text: text.strip() == text)
+ARGUMENTS = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4) | st.none(), max_size=2)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[tuple[str, list[tuple[str, str, Json, str]], str]]:
+    """Draw the rounds of a conversation: a text, calls (id, name, arguments, result), the next question."""
+    number = 0
+    rendered = []
+    for _ in range(draw(st.integers(1, 3))):
+        calls = []
+        for _ in range(draw(st.integers(0, 3))):
+            number += 1
+            calls.append((f"id_{number}", draw(NAMES), draw(ARGUMENTS), draw(st.text(max_size=6))))
+        text = draw(SPOKEN) if not calls else draw(SPOKEN | st.just(""))
+        rendered.append((text, calls, draw(SPOKEN)))
+    return rendered
+
+
+@given(rounds(), st.data())
+def test_chat_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
+    provider_messages: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for text, calls, question in drawn_rounds:
+        message: Json = {"role": "assistant", "content": text or None}
+        if calls:
+            message["tool_calls"] = [
+                {"id": call_id, "type": "function", "function": {"name": name, "arguments": compact(arguments)}}
+                if data.draw(st.integers(0, 3))
+                else {"id": call_id, "type": "custom", "custom": {"name": name, "input": compact(arguments)}}
+                for call_id, name, arguments, _ in calls
+            ]
+        elif data.draw(st.booleans()):
+            message = {"role": "assistant", "content": [{"type": "refusal", "refusal": text}]}
+        provider_messages.append(message)
+        provider_messages += [
+            {"role": "tool", "tool_call_id": call_id, "content": result} for call_id, _, _, result in calls
+        ]
+        parts = [
+            {"type": "text", "text": question},
+            data.draw(
+                st.sampled_from(
+                    [
+                        {"type": "image_url", "image_url": {"url": PNG}},
+                        {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
+                        {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}},
+                        {
+                            "type": "file",
+                            "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
+                        },
+                    ]
+                )
+            ),
+        ]
+        provider_messages.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
+    assert render(parse_messages(provider_messages, "openai_chat"), "openai_chat", ids="origin") == provider_messages
+
+
+@given(rounds(), st.data())
+def test_anthropic_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
+    system = data.draw(SPOKEN)
+    provider_messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
+    document = {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="},
+        "title": "a.pdf",
+    }
+    for text, calls, question in drawn_rounds:
+        answer: list[Json] = []
+        if data.draw(st.booleans()):
+            answer.append({"type": "thinking", "thinking": data.draw(SPOKEN), "signature": "SIG"})
+        if data.draw(st.booleans()):
+            answer.append({"type": "redacted_thinking", "data": "XX"})
+        if text:
+            answer.append({"type": "text", "text": text})
+        if data.draw(st.booleans()):
+            answer += [
+                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}},
+                {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "u"}]},
+                {"type": "text", "text": "found"},
+            ]
+        answer += [
+            {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+            for call_id, name, arguments, _ in calls
+        ]
+        provider_messages.append({"role": "assistant", "content": answer})
+        said: list[Json] = []
+        for call_id, _, _, result in calls:
+            said.append({"type": "tool_result", "tool_use_id": call_id, "content": result})
+            if data.draw(st.booleans()):
+                said[-1] |= {"content": result or "boom", "is_error": True}
+            elif data.draw(st.booleans()):
+                said[-1]["content"] = [{"type": "text", "text": "see"}, image]
+        said.append({"type": "text", "text": question})
+        said += data.draw(st.lists(st.sampled_from([image, document]), max_size=2))
+        provider_messages.append({"role": "user", "content": said})
+    contents = parse_messages(provider_messages, "anthropic", system=system)
+    assert render(contents, "anthropic", ids="origin") == provider_messages
+    assert providers.render_request(contents, "anthropic")["system"] == system
+
+
+@given(rounds(), st.data())
+def test_gemini_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
+    system = data.draw(SPOKEN)
+    with_ids = data.draw(st.booleans())
+    provider_messages: list[Json] = [{"role": "user", "parts": [{"text": "?"}]}]
+    for text, calls, question in drawn_rounds:
+        parts: list[Json] = []
+        if data.draw(st.booleans()):
+            parts.append({"text": data.draw(SPOKEN), "thought": True, "thoughtSignature": "T"})
+        if text:
+            parts.append({"text": text} | data.draw(st.sampled_from([{}, {"thoughtSignature": "S"}])))
+        for call_id, name, arguments, _ in calls:
+            call = {"name": name, "args": arguments} | ({"id": call_id} if with_ids else {})
+            parts.append({"functionCall": call} | data.draw(st.sampled_from([{}, {"thoughtSignature": "F"}])))
+        provider_messages.append({"role": "model", "parts": parts})
+        said: list[Json] = []
+        for call_id, name, _, result in calls:
+            response = data.draw(st.sampled_from([{"result": result}, {"error": "boom"}, {"output": 1, "more": [2]}]))
+            answer = {"name": name, "response": response} | ({"id": call_id} if with_ids else {})
+            said.append({"functionResponse": answer})
+        said.append({"text": question})
+        said += data.draw(
+            st.lists(
+                st.sampled_from(
+                    [
+                        {"inlineData": {"mimeType": "image/png", "data": "QQ=="}},
+                        {"inlineData": {"mimeType": "application/pdf", "data": "QQ=="}},
+                        {"fileData": {"fileUri": "gs://a/b", "mimeType": "video/mp4"}},
+                        {"fileData": {"fileUri": "https://a/b.png"}},
+                    ]
+                ),
+                max_size=2,
+            )
+        )
+        provider_messages.append({"role": "user", "parts": said})
+    contents = parse_messages(provider_messages, "gemini", system=system)
+    assert render(contents, "gemini") == provider_messages
+    assert providers.render_request(contents, "gemini")["systemInstruction"] == {"parts": [{"text": system}]}
+
+
+@given(rounds(), st.data())
+def test_responses_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> None:
+    provider_messages: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for number, (text, calls, question) in enumerate(drawn_rounds):
+        has_id = data.draw(st.booleans())
+        if has_id:
+            provider_messages.append(
+                {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "E"}
+            )
+        if text and has_id:
+            parts = [{"type": "output_text", "text": text, "annotations": []}]
+            message = {"id": f"msg_{number}", "status": "completed", "content": parts}
+            provider_messages.append({"type": "message", "role": "assistant", **message})
+        elif text:
+            provider_messages.append({"type": "message", "role": "assistant", "content": text})
+        outputs: list[Json] = []
+        for call_id, name, arguments, result in calls:
+            custom = data.draw(st.booleans())
+            kind, field, own_id = (
+                ("custom_tool_call", "input", f"ctc_{call_id}")
+                if custom
+                else ("function_call", "arguments", f"fc_{call_id}")
+            )
+            item = {"type": kind, "call_id": call_id, "name": name, field: compact(arguments)}
+            provider_messages.append(item | ({"id": own_id} if has_id else {}))
+            picture = [{"type": "input_image", "image_url": PNG, "detail": "auto"}]
+            output = data.draw(st.sampled_from([result, picture]))
+            outputs.append({"type": f"{kind}_output", "call_id": call_id, "output": output})
+        provider_messages += outputs
+        question_parts = [
+            {"type": "input_text", "text": question},
+            data.draw(
+                st.sampled_from(
+                    [
+                        {"type": "input_image", "image_url": PNG, "detail": "auto"},
+                        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
+                        {"type": "input_file", "file_url": "https://a/b.pdf"},
+                    ]
+                )
+            ),
+        ]
+        provider_messages.append({"role": "user", "content": data.draw(st.sampled_from([question, question_parts]))})
+    assert (
+        render(parse_messages(provider_messages, "openai_responses"), "openai_responses", ids="origin")
+        == provider_messages
+    )
+
+
+@given(rounds(), st.sampled_from([4, 5]), st.data())
+def test_vercel_messages_round_trip(drawn_rounds: Any, version: Any, data: st.DataObject) -> None:
+    provider_messages: list[Json] = [{"role": "system", "content": data.draw(SPOKEN)}, {"role": "user", "content": "?"}]
+    for text, calls, question in drawn_rounds:
+        call_messages: list[Json] = [{"type": "text", "text": text}] if text else []
+        answered: list[Json] = []
+        for call_id, name, arguments, result in calls:
+            full = "call_" + call_id.rjust(24, "0")
+            said: Json = {"type": "tool-call", "toolCallId": full, "toolName": name}
+            came: Json = {"type": "tool-result", "toolCallId": full, "toolName": name}
+            failed = data.draw(st.booleans())
+            if version == 4:
+                call_messages.append(said | {"args": arguments})
+                answered.append(came | {"result": data.draw(st.sampled_from([result, {"a": [1]}]))})
+                answered[-1] |= {"isError": True} if failed else {}
+            else:
+                call_messages.append(said | {"input": arguments})
+                output = data.draw(
+                    st.sampled_from([{"type": "text", "value": result}, {"type": "json", "value": {"a": [1]}}])
+                )
+                if failed:
+                    output = output | {"type": f"error-{output['type']}"}
+                answered.append(came | {"output": output})
+        provider_messages.append({"role": "assistant", "content": call_messages if calls else text})
+        if calls:
+            provider_messages.append({"role": "tool", "content": answered})
+        parts: list[Json] = [{"type": "text", "text": question}, {"type": "image", "image": PNG}]
+        if version == 5:
+            parts.append({"type": "file", "data": "QQ==", "mediaType": "application/pdf", "filename": "a.pdf"})
+        provider_messages.append({"role": "user", "content": data.draw(st.sampled_from([question, parts]))})
+    contents = parse_messages(provider_messages, "vercel")
+    assert repair(contents).changes == []
+    assert convert_to_vercel_messages(contents, version=version) == provider_messages
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, 1e16, 1e-05, -1.25e300, 2**70, "1.5", "e2", '\x00\x7f"\\é😀', {"z": [1e22], "é": None}]
+)
+def test_a_turn_key_is_derived_from_sorted_json(value: Any) -> None:
+    arguments = {"b": value, "a": 1}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": arguments}
+    (content,) = parse_messages([{"role": "assistant", "content": [call]}], "anthropic")
+    text = json.dumps([["toolu_1", "Bash", arguments]], ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    assert content.metadata["turn_key"] == "thread-" + sha256(text.encode()).hexdigest()[:16]

@@ -56,7 +56,7 @@ def parse_messages(
     for message in messages:
         role, blocks = message.get("role"), as_list(message.get("content"))
         builder.end()
-        if role in ("assistant", "user"):
+        if role in ("assistant", "user") and not _MESSAGE_FIELDS.issuperset(message):
             builder.report_unread(message, _MESSAGE_FIELDS, "a message")
         if role == "assistant":
             _AssistantReader(builder).read(blocks)
@@ -153,7 +153,8 @@ def _media_metadata(builder: ContentBuilder, block: Json) -> Json:
 
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
     content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
-    builder.report_unread(block, _RESULT_FIELDS, "a result")
+    if not _RESULT_FIELDS.issuperset(block):
+        builder.report_unread(block, _RESULT_FIELDS, "a result")
     extras = _result_mark(block)
     if "toolset_name" in block:
         extras = {"toolset_name": block["toolset_name"], **extras}

@@ -45,9 +45,9 @@ __all__ = ["parse_messages"]
 _CALL_OUTPUT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
 _INPUT_PART_FIELDS = ("type", "text", "image_url", "detail", "file_data", "file_url", "filename", CACHE_BREAKPOINT)
-_MESSAGE_FIELDS = ("type", "role", "content", "id", "status", "phase", "agent")
-_CALL_FIELDS = ("type", "id", "call_id", "name")
-_OUTPUT_FIELDS = ("type", "id", "call_id", "output", "status", "caller")
+_MESSAGE_FIELDS = frozenset({"type", "role", "content", "id", "status", "phase", "agent"})
+_CALL_FIELDS = frozenset({"type", "id", "call_id", "name"})
+_OUTPUT_FIELDS = frozenset({"type", "id", "call_id", "output", "status", "caller"})
 _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
@@ -83,7 +83,8 @@ def parse_messages(
         elif kind in _CALL_OUTPUT_ITEMS and not item.get("call_id") and as_text(item.get("name")) is not None:
             builder.opaque("ai", item)  # a tool reports something that no call asked for
         elif kind in _CALL_OUTPUT_ITEMS:
-            builder.report_unread(item, _OUTPUT_FIELDS, "a call's output")
+            if not _OUTPUT_FIELDS.issuperset(item):
+                builder.report_unread(item, _OUTPUT_FIELDS, "a call's output")
             answered = {"kind": "custom"} if kind == "custom_tool_call_output" else {}
             if "caller" in item:
                 answered["caller"] = item["caller"]
@@ -112,7 +113,8 @@ def _read_message(builder: ContentBuilder, item: Json) -> None:
     if speaker is None:
         builder.add_unknown_role(item)
         return
-    builder.report_unread(item, _MESSAGE_FIELDS, "a message")
+    if not _MESSAGE_FIELDS.issuperset(item):
+        builder.report_unread(item, _MESSAGE_FIELDS, "a message")
     if speaker == "ai":
         fields = {"item_id": as_text(item.get("id")), "phase": item.get("phase"), "agent": item.get("agent")}
         metadata = {name: value for name, value in fields.items() if value is not None}
@@ -170,8 +172,7 @@ def _add_unknown_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
 
 def _read_call(builder: ContentBuilder, item: Json, kind: str) -> None:
     arguments_field = CALL_ARGUMENT_FIELDS[kind]
-    known = (*_CALL_FIELDS, arguments_field)
-    extras = {name: value for name, value in item.items() if name not in known}
+    extras = {name: value for name, value in item.items() if name not in _CALL_FIELDS and name != arguments_field}
     if "id" in item or "item_id" in extras:
         extras["item_id"] = as_text(item.get("id"))
     builder.call(
