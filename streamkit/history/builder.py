@@ -43,7 +43,7 @@ from streamkit.media import encode_binary
 __all__ = ["ContentBuilder", "ReadingChanges", "as_list", "check_messages", "read_breakpoint", "read_cache_mark"]
 
 
-_TEXT = frozenset({str})
+_TEXT, _DICT = frozenset({str}), frozenset({dict})
 #: The types of most values in messages.
 _JSON_TYPES = frozenset({dict, list, str, int, float, bool, type(None)})
 
@@ -59,7 +59,7 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
     """
     if type(messages) is not list and (not isinstance(messages, Sequence) or isinstance(messages, (str, bytes))):
         raise UsageError(f"messages must be a list of dicts, not {type(messages).__name__}")
-    for index, message in enumerate(messages):
+    for index, message in enumerate(messages) if not _DICT.issuperset(map(type, messages)) else ():
         if not isinstance(message, dict):
             raise UsageError(
                 f"messages[{index}] must be a dict, not {type(message).__name__}; convert an SDK object by model_dump()"
