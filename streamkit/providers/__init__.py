@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streamkit.providers.registry import broken, detect, dialect, get, names, register
-from streamkit.providers.rendering import parse_messages, parse_request, render, render_request
 from streamkit.providers.writing import writer
 
 if TYPE_CHECKING:
     from streamkit.providers.call_restorer import CallRestorer
     from streamkit.providers.opaque_state import restore_state
+    from streamkit.providers.rendering import parse_messages, parse_request, render, render_request
     from streamkit.providers.state_carrier import StateCarrier
 
 __all__ = [
@@ -38,6 +38,10 @@ __all__ = [
 _LAZY_IMPORTS = {  # they load pydantic
     "CallRestorer": "call_restorer",
     "StateCarrier": "state_carrier",
+    "parse_messages": "rendering",
+    "parse_request": "rendering",
+    "render": "rendering",
+    "render_request": "rendering",
     "restore_state": "opaque_state",
 }
 

@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from streamkit.errors import UsageError
+from streamkit.history.content import (
+    BLOCKS_WITHOUT_MEDIA,
+    Block,
+    Content,
+    FileBlock,
+    ImageBlock,
+    TextBlock,
+    ToolResponseBlock,
+)
+from streamkit.history.tool_results import ResultPart, to_stored_part
 from streamkit.model_copy import copy_with
 from streamkit.providers.provider import Provider
 from streamkit.providers.tool_result_media import Media, describe, label, result_parts
-
-if TYPE_CHECKING:
-    from streamkit.history import Block, Content, ToolResponseBlock
-    from streamkit.history.tool_results import ResultPart
 
 __all__ = ["MediaPolicy", "apply_media_policy"]
 
@@ -37,8 +43,6 @@ def apply_media_policy(
     """
     if policy not in ("raise", "text", "drop"):
         raise UsageError(f"unsupported must be 'raise', 'text' or 'drop', not {policy!r}")
-    from streamkit.history.content import BLOCKS_WITHOUT_MEDIA, FileBlock, ImageBlock, ToolResponseBlock
-
     # Only a person's image is refused with `raise`: what a model made must not end the conversation that it is a part
     # of, and what a tool returned becomes text in its result.
     convert = _without_unsupported_files if policy == "raise" else partial(_apply_to_content, policy=policy)
@@ -61,8 +65,6 @@ def apply_media_policy(
 
 def _apply_to_content(content: Content, provider: Provider, changes: list[str], policy: MediaPolicy) -> Content:
     """Return a content with its media as the policy demands."""
-    from streamkit.history import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
-
     blocks: list[Block] = []
     for block in content.blocks:
         if isinstance(block, ToolResponseBlock):
@@ -79,8 +81,6 @@ def _apply_to_content(content: Content, provider: Provider, changes: list[str], 
 
 def _without_unsupported_files(content: Content, provider: Provider, changes: list[str]) -> Content:
     """Return a response of a model without the images and files that the target cannot carry; else it unchanged."""
-    from streamkit.history import FileBlock, ImageBlock
-
     if content.speaker != "ai" or not any(isinstance(block, (ImageBlock, FileBlock)) for block in content.blocks):
         return content
     blocks: list[Block] = []
@@ -96,9 +96,6 @@ def _apply_to_result(
     block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[str]
 ) -> ToolResponseBlock:
     """Return a result without the parts that the target cannot carry."""
-    from streamkit.history import TextBlock
-    from streamkit.history.tool_results import to_stored_part
-
     kept: list[ResultPart] = []
     parts = result_parts(block) or []
     for part in parts:

@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from operator import is_
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from streamkit.errors import UnsupportedContent
+from streamkit.history.content import Block, Content, FileBlock, ImageBlock, ReasoningBlock, TextBlock
+from streamkit.history.json_data import are_plain_data, to_json_data
 from streamkit.media import is_base64, normalize_data, parse_data_url
 from streamkit.model_copy import copy_with
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from streamkit.history import Block, Content, FileBlock, ImageBlock
-
-    AnyModel = TypeVar("AnyModel", bound=BaseModel)
-
 __all__ = ["check_media_data", "prepare_contents"]
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def prepare_contents(
@@ -41,8 +40,6 @@ def prepare_contents(
     Raises:
         UnsupportedContent: a person's image or file has data that is no base64.
     """
-    from streamkit.history.json_data import are_plain_data
-
     prepared = list(contents)
     blocks = [block for content in contents for block in content.blocks]
     if not is_json_data and not are_plain_data(chain.from_iterable(map(dict.values, map(vars, blocks)))):
@@ -62,8 +59,6 @@ def prepare_contents(
 def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
     if not any(block.type == "reasoning" for block in content.blocks):
         return content
-    from streamkit.history import ReasoningBlock, TextBlock
-
     blocks: list[Block] = [
         TextBlock(text=block.text) if isinstance(block, ReasoningBlock) and block.kind == "plan" else block
         for block in content.blocks
@@ -82,8 +77,6 @@ def _with_json_data(content: Content) -> Content:
 
 
 def _block_with_json_data(block: AnyModel) -> AnyModel:
-    from streamkit.history.json_data import to_json_data
-
     updates = {}
     for name, value in block.__dict__.items():
         data = to_json_data(value)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from streamkit.errors import UsageError
+from streamkit.history.builder import check_messages
+from streamkit.history.content import Content, to_contents
+from streamkit.history.repair import repair as repair_contents
 from streamkit.message_format import RateMessage, check_format
 from streamkit.model_copy import copy_with
+from streamkit.output.output_type import OutputType
 from streamkit.providers.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
 from streamkit.providers.media_policy import MediaPolicy, apply_media_policy
 from streamkit.providers.names import ProviderName
 from streamkit.providers.origin import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import get, message_formats
-
-if TYPE_CHECKING:
-    from streamkit.history import Content
-    from streamkit.request import Request, Settings
+from streamkit.providers.requests import NeutralRequest, parse_body
+from streamkit.request import Request, Settings, to_settings
+from streamkit.tools.definition import to_definitions
 
 __all__ = ["parse_messages", "parse_request", "render", "render_messages", "render_request"]
 
@@ -153,11 +156,6 @@ def render_request(
             such a tool is not strict.
         UnsupportedContent: as in `render`.
     """
-    from streamkit.output.output_type import OutputType
-    from streamkit.providers.requests import NeutralRequest
-    from streamkit.request import Request, to_settings
-    from streamkit.tools.definition import to_definitions
-
     target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
     options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
     output_type: OutputType[Any] | None = None if output is None else OutputType(output)
@@ -167,7 +165,7 @@ def render_request(
         overrides["tools"] = definitions
     if tool_choice:
         overrides["tool_choice"] = tool_choice
-    if stream is not None:
+    if stream is not None and stream is not request.stream:
         overrides["stream"] = stream
     if settings is not None:
         overrides["settings"] = copy_with(request.settings, **to_settings(settings).values)
@@ -216,21 +214,15 @@ def parse_request(
         UsageError: the body is no dict, its messages are no list of dicts or of another format, or requests of this
             provider cannot be read. Nothing else that a body contains raises.
     """
-    from streamkit.providers.requests import parse_body
-
     return parse_body(body, get(provider), _read_messages, model=model, stream=stream, changes=changes)
 
 
 def _to_contents(contents: object) -> list[Content]:
-    from streamkit.history.content import to_contents
-
     return to_contents("contents", contents)
 
 
 def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:
-    from streamkit.history.repair import repair
-
-    repaired = repair(contents)
+    repaired = repair_contents(contents)
     changes += repaired.changes
     return repaired.contents
 
@@ -260,8 +252,6 @@ def parse_messages(
         UsageError: the messages are no list of dicts, they are of another format (the message names it), or messages
             of this provider cannot be converted. Nothing else that a message contains raises.
     """
-    from streamkit.history.builder import check_messages
-
     listed = check_messages(messages)
     if provider == "vercel" or provider == "vercel_ui":
         from streamkit.history.vercel import parse_vercel_messages
@@ -274,8 +264,6 @@ def parse_messages(
 
 
 def _read_messages(messages: Any, target: Provider, *, system: Any, changes: list[str] | None) -> list[Content]:
-    from streamkit.history.builder import check_messages
-
     return _read_listed(check_messages(messages), target, system, changes)
 
 
