@@ -6,8 +6,9 @@ same streams in the same run, if this environment has ``litellm[proxy]``, or the
 names; else its row is left out, and a note says so.
 
 The delay of the first byte is that of clients as people have them: they keep their connection, read each stream to its
-end, and ask again a little later. Beside it, as a floor, is a proxy that only passes on bytes; and what clients see
-that make a connection for each request and leave at its first byte, so that the gateway must close the upstream's.
+end, and ask again a little later. Beside it, as a floor, is a proxy that only passes on bytes. After these come
+clients that make a connection for each request and leave at its first byte, so that the gateway closes its connection
+to the upstream, and makes another one for the next request.
 """
 
 from __future__ import annotations
@@ -209,18 +210,19 @@ async def _measure_first_byte() -> list[Row]:
         kept, floor, leaving = Client(port, _PATH, BODY), Client(proxy, _PATH, BODY), Client(port, _PATH, BODY)
         for client in (direct, kept, floor):
             await client.ask()
-        delays = []
-        for _ in range(REQUESTS):
-            for client in (direct, kept, floor):
-                await client.ask()
-                await asyncio.sleep(TURNAROUND)
-            await leaving.ask_and_leave()
+        delays: dict[Client, list[float]] = {kept: [], floor: [], leaving: []}
+        for number in range(2 * REQUESTS):
+            await direct.ask()
             await asyncio.sleep(TURNAROUND)
-            delays.append([client.seconds - direct.seconds for client in (kept, floor, leaving)])
+            # A client that leaves closes the gateway's connection to the upstream, which the next request would need.
+            for client in (kept, floor) if number < REQUESTS else (leaving,):
+                await (client.ask_and_leave() if client is leaving else client.ask())
+                await asyncio.sleep(TURNAROUND)
+                delays[client].append(client.seconds - direct.seconds)
         for client in (direct, kept, floor):
             client.close()
     server.close()
-    gateway, minimum, left = (statistics.median(each) * 1e3 for each in zip(*delays, strict=True))
+    gateway, minimum, left = (statistics.median(each) * 1e3 for each in delays.values())
     return [
         Row("first byte later than from the upstream, median", gateway, "ms", 2.0),
         Row("the same of a proxy that passes on bytes", minimum, "ms"),
