@@ -16,7 +16,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import anyio.lowlevel
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -230,7 +229,6 @@ class _Service:
 
     async def _watch_client(self) -> bool:
         """Return True when the client disconnects, False if the response has ended before."""
-        await anyio.lowlevel.checkpoint()  # aiohttp sends the request in a task of its own
         if self._attempt is not None:
             self._attempt.prepare()
         silence = self._gateway._limits.silence

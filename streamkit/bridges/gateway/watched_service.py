@@ -39,6 +39,7 @@ async def run_watched(service: Awaitable[None], watch: Callable[[], Coroutine[An
         nonlocal is_canceled
         must_cancel = True
         try:
+            await asyncio.sleep(0)  # the service starts further tasks: aiohttp sends the request in one
             must_cancel = await watch()
         finally:
             if must_cancel and not has_ended:
