@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic_core import to_jsonable_python
 
 from streamkit.errors import UsageError
-from streamkit.history.builder import ContentBuilder, as_list, check_messages
+from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import (
     Block,
     Content,
@@ -32,6 +32,7 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.history.given_messages import check_messages
 from streamkit.history.result_parts import ResultPart, result_parts
 from streamkit.history.tool_results import to_stored_part
 from streamkit.ids import normalize_to_openai_tool_id

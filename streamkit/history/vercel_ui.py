@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamkit.history.builder import ContentBuilder, as_list, check_messages
+from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history.given_messages import check_messages
 from streamkit.media import is_url, parse_data_url
 from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from streamkit.errors import UsageError
-from streamkit.history.builder import check_messages
 from streamkit.history.content import Content, to_contents
+from streamkit.history.given_messages import check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.message_format import RateMessage, check_format
 from streamkit.model_copy import copy_with
