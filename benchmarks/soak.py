@@ -291,7 +291,7 @@ async def soak(minutes: float, seed: int, workers: int, found: Findings) -> list
                 for conversation in conversations.values():
                     group.start_soon(one, conversation)
             check_requests(server, conversations, found)
-            server._player._used.clear()  # the server counts the requests of every conversation
+            server._application._player._used.clear()  # the server counts the requests of every conversation
             conversations.clear()
             gc.collect()
             samples.append((len(gc.get_objects()), _resident()))
