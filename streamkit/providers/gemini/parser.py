@@ -75,8 +75,8 @@ class GeminiParser:
     """A parser of one stream."""
 
     __slots__ = (
-        "_candidates",
         "_first",
+        "_further",
         "_is_identified",
         "_metadata",
         "_raw",
@@ -89,13 +89,13 @@ class GeminiParser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._first = _CandidateState(sink, 0)
-        self._candidates = {0: self._first}
+        self._further: dict[int, _CandidateState] = {}  # the other candidates, by number
         self._is_identified = False
         self._usage = UsageReader(sink)
         self._metadata = ResponseMetadataReader(sink)
         self._raw_source: Any = None  # the frame or dict whose plain form is ``_raw``
-        self._raw: dict[str, Any] = {}
-        self._raw_parts: dict[int, list[Any]] = {}
+        self._raw: dict[str, Any]  # both are set with it
+        self._raw_parts: dict[int, list[Any]]
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event, or one element of the array."""
@@ -226,11 +226,13 @@ class GeminiParser:
         number = normalize_index(index)
         if number.__class__ is not int or number < 0:
             number = at
-        state = self._candidates.get(number)
+        if number == 0:
+            return self._first
+        state = self._further.get(number)
         if state is None:
             state = _CandidateState(self._sink, number)
-            if len(self._candidates) < _MAX_CANDIDATES:
-                self._candidates[number] = state
+            if len(self._further) + 1 < _MAX_CANDIDATES:
+                self._further[number] = state
         return state
 
     def _read_end(self, state: _CandidateState, candidate: Candidate, source: bytes | dict[str, Any]) -> None:
