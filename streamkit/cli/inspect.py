@@ -101,7 +101,7 @@ def _print_parts(exchange: ObservedExchange, parts: Iterable[bytes], notes: Note
 def _growing_parts(source: BinaryIO, path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file, and those that are appended to it until ``--record`` has written its facts."""
     while True:
-        is_complete = bool(find_recording(path).facts)  # before the last bytes are read
+        is_complete = find_recording(path).facts is not None  # before the last bytes are read
         yield from read_parts(source)
         if is_complete:
             return

@@ -137,6 +137,7 @@ def test_facts_name_no_file_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     "fact",
     [
+        {"time": "yesterday"},
         {"response": ""},
         {"response": "."},
         {"response": "a\0b"},
@@ -170,7 +171,8 @@ def test_facts_of_another_form_are_named_and_the_others_are_shown(
     first.write_text(json.dumps({**json.loads(first.read_text()), **fact}))
     assert main(["report", str(folder), "-o", str(page)]) == 2
     error = capsys.readouterr().err
-    assert f"{first.name} is not the facts of an exchange: {next(iter(fact))!r} has another form" in error
+    assert f"{first.name} is not the facts of an exchange: " in error
+    assert next(iter(fact)) in error.partition("exchange: ")[2]
     assert len(exchanges(page)) == 1
     assert main(["inspect", str(first)]) == 2
 
@@ -212,9 +214,11 @@ def test_files_that_are_no_streams_are_named_and_the_others_are_shown(
     assert main(["report", *names, "-o", str(page)]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(exchanges(page)) == 1
-    assert ["not a stream" in errors[0], "must be a JSON object" in errors[1], "cannot be read" in errors[2]] == [
-        True
-    ] * 3
+    assert [
+        "not a stream" in errors[0],
+        "Expected `object`, got `array`" in errors[1],
+        "cannot be read" in errors[2],
+    ] == [True] * 3
     assert "\x1b" not in "".join(errors)
     assert main(["report", str(tmp_path / "bad.sse"), "-o", str(page)]) == 2
     assert "nothing to report" in capsys.readouterr().err

@@ -17,14 +17,13 @@ from typing import Any
 import msgspec
 
 from streamkit.bridges.tap.display_text import clean, clean_json, request_text
+from streamkit.bridges.tap.exchange_facts import FACTS_SUFFIX, ExchangeFacts
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
 from streamkit.bridges.tap.relay import Copies
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.stream_file import StreamFile
 
-__all__ = ["FACTS_SUFFIX", "ExchangeFolder"]
-
-FACTS_SUFFIX = ".exchange.json"
+__all__ = ["ExchangeFolder"]
 
 #: The suffix of a response by its content type. Binary frames are written as server-sent events.
 _SUFFIXES = {
@@ -81,16 +80,17 @@ class _Files:
         self._base = folder / f"{moment:%Y%m%dT%H%M%S.%f}Z-{key:05d}"
         self._start = start
         self._response: StreamFile | None = None
-        self._facts: dict[str, Any] = {
-            "time": moment.isoformat(),
-            **{
-                name: value
-                for name in ("method", "path", "client", "provider", "address", "model", "upstream_model")
-                if (value := getattr(start, name)) is not None
-            },
-        }
+        self._facts = ExchangeFacts(
+            time=moment,
+            method=start.method,
+            path=start.path,
+            client=start.client,
+            provider=start.provider,
+            address=start.address,
+            model=start.model,
+            upstream_model=start.upstream_model,
+        )
         self._type = ""
-        self._missing = 0
 
     def write(self, copies: Copies) -> None:
         """Write new copies."""
@@ -99,13 +99,12 @@ class _Files:
         if copies.response is not None:
             at, status, headers = copies.response
             self._add_response(at, status, {name.lower(): value for name, value in headers.items()})
-        self._missing += copies.lost
+        self._facts.missing_parts += copies.lost
         for _, data in copies.each_part():
             if self._response is None:
                 self._response = self._open_response()
             self._response.write(data)
-        if copies.notes:
-            self._facts.setdefault("notes", []).extend(copies.notes)
+        self._facts.notes += copies.notes
         if copies.end is not None:
             self._close(copies.end)
 
@@ -118,34 +117,34 @@ class _Files:
     def _write_request(self, body: Any) -> None:
         path = self._named(".request.json")
         path.write_text(request_text(body, self._start.secrets), encoding="utf-8")
-        self._facts["request"] = path.name
+        self._facts.request = path.name
 
     def _add_response(self, at: float, status: int, headers: Mapping[str, str]) -> None:
         self._type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        self._facts["upstream_status"] = status
-        self._facts["seconds_to_headers"] = round(at - self._started, 4)
-        self._facts["headers"] = {name: headers[name] for name in _SHOWN_HEADERS if name in headers}
+        self._facts.upstream_status = status
+        self._facts.seconds_to_headers = round(at - self._started, 4)
+        self._facts.headers = {name: headers[name] for name in _SHOWN_HEADERS if name in headers}
 
     def _open_response(self) -> StreamFile:
         path = self._named(f".response{_SUFFIXES.get(self._type, '.txt')}")
-        self._facts["response"] = path.name
+        self._facts.response = path.name
         return StreamFile(path, lambda text: clean(text, self._start.secrets))
 
     def _close(self, end: ExchangeEnd) -> None:
         if self._response is not None:
             self._response.close()
-        self._facts["seconds"] = round((end.at or 0.0) - self._started, 4)
-        for name in ("status", "error", "changes"):
-            if value := getattr(end, name):
-                self._facts[name] = value
-        if end.disconnected:
-            self._facts["disconnected"] = True
-        if self._missing:
-            self._facts["missing_parts"] = self._missing
+        facts = self._facts
+        facts.seconds = round((end.at or 0.0) - self._started, 4)
+        facts.status, facts.error, facts.disconnected = end.status, end.error, end.disconnected
+        facts.changes = list(end.changes)
         # A header may have bytes that are no text; aiohttp has them as surrogates.
-        facts = replace_lone_surrogates(msgspec.to_builtins(self._facts, enc_hook=str))
-        line = clean_json(msgspec.json.encode(facts), self._start.secrets)
-        self._named(FACTS_SUFFIX).write_bytes(msgspec.json.format(line, indent=2) + b"\n")
+        plain = replace_lone_surrogates(msgspec.to_builtins(facts, enc_hook=str))
+        line = clean_json(msgspec.json.encode(plain), self._start.secrets)
+        # Whoever follows the recording may read the facts as soon as they have their name.
+        path = self._named(FACTS_SUFFIX)
+        unfinished = path.with_name(f".{path.name}")
+        unfinished.write_bytes(msgspec.json.format(line, indent=2) + b"\n")
+        unfinished.replace(path)
 
     def _named(self, suffix: str) -> Path:
         return self._base.with_name(self._base.name + suffix)
