@@ -12,7 +12,7 @@ depends on nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ _LONGEST = 16_384  # characters of a message; errors of servers have a few hundr
 _EXCERPT = 60  # characters of a value in the repr of another
 _SEARCHED = 1024  # characters of it that are searched for secrets
 _MOST = 65_536  # characters of an error object
+_SECTION = 65_536  # characters that are searched without a pause
+_LONGEST_MATCH = 8192  # characters after a section in which a match that begins in it is searched
 
 #: Parameters of URLs that are credentials. Amazon's and Google's signed URLs have several (``X-Amz-Signature``,
 #: ``X-Goog-Credential``), Azure's ``sig``, CloudFront's ``Key-Pair-Id`` and ``Policy``.
@@ -130,29 +132,55 @@ class _Patterns:
         return re.compile(rf"(?:{_HEADERS}|{_FIELDS}|token|{_PARAMETERS})", re.IGNORECASE)
 
 
-def redact(text: str) -> str:
+def redact(text: str, pause: Callable[[], object] | None = None) -> str:
     """Return a text with the secrets in it replaced by ``***``.
 
     Masked are the credentials of URLs (``user:password@`` and parameters such as ``key``, ``api_key``, ``token``,
     ``sig``, ``X-Amz-...``), the values of headers and fields that hold keys, ``Bearer`` and ``Basic`` credentials, and
     keys with a known prefix (``sk-``, ``AIza``, ``hf_``, ...).
+
+    Args:
+        text: the text.
+        pause: called after every 65,536 characters of a search, so that a thread with a long text lets others run: one
+            search of 10 MB takes a quarter of a second, in which Python runs no other thread.
     """
     patterns, folded = _patterns(), text.casefold()
     has_name = _has_any(folded, _WORDS)
     if has_name and ("=" in text or "%3" in text):
-        text = patterns.url_parameter.sub(rf"\1{MASK}", text)
+        text = _substitute(patterns.url_parameter, rf"\1{MASK}", text, pause)
     if "@" in text:
-        text = patterns.user_info.sub(rf"\1{MASK}@", text)
+        text = _substitute(patterns.user_info, rf"\1{MASK}@", text, pause)
     has_value = ":" in text or "=" in text
     if has_name and (has_value or "," in text):
-        text = patterns.header.sub(rf"\1{MASK}", text)
+        text = _substitute(patterns.header, rf"\1{MASK}", text, pause)
     if has_name and has_value:
-        text = patterns.field.sub(rf"\1{MASK}", text)
+        text = _substitute(patterns.field, rf"\1{MASK}", text, pause)
     if len(text) < _SHORTEST_KEY:
         return text
     if "bearer" in folded or "basic" in folded:
-        text = patterns.scheme.sub(rf"\1{MASK}", text)
-    return patterns.key.sub(MASK, text) if _has_any(text, _KEY_PARTS) else text
+        text = _substitute(patterns.scheme, rf"\1{MASK}", text, pause)
+    return _substitute(patterns.key, MASK, text, pause) if _has_any(text, _KEY_PARTS) else text
+
+
+def _substitute(pattern: re.Pattern[str], replacement: str, text: str, pause: Callable[[], object] | None) -> str:
+    """Return what ``pattern.sub`` returns, with a pause after each section of the text."""
+    if pause is None or len(text) <= _SECTION:
+        return pattern.sub(replacement, text)
+    pieces: list[str] = []
+    copied = start = 0
+    while start < len(text):
+        end = start + _SECTION
+        # A match begins in the section and may end after it.
+        match = pattern.search(text, start, end + _LONGEST_MATCH)
+        if match is not None and match.end() == end + _LONGEST_MATCH:
+            match = pattern.search(text, match.start())
+        if match is None or match.start() >= end:
+            start = end
+            pause()
+            continue
+        pieces += (text[copied : match.start()], match.expand(replacement))
+        copied = start = match.end()
+    return "".join([*pieces, text[copied:]])
 
 
 def _has_any(text: str, parts: tuple[str, ...]) -> bool:

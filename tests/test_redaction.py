@@ -99,6 +99,30 @@ def test_everything_that_a_pattern_matches_is_masked(name: str, data: st.DataObj
 
 
 @settings(deadline=None)
+@given(texts=st.lists(st.sampled_from([*SECRETS, *ORDINARY]), min_size=8, max_size=24), section=st.integers(16, 200))
+def test_a_long_text_is_masked_in_sections_as_it_is_at_once(texts: list[str], section: int) -> None:
+    text, pauses = "\n".join(texts), 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_SECTION", section)
+        masked = redact(text, pause)
+    assert masked == redact(text)
+    assert pauses >= len(masked) // (2 * section)
+
+
+def test_a_secret_of_any_length_is_masked_across_sections() -> None:
+    text = "x" * 65_000 + f" Authorization: Bearer {'a1' * 50_000} y?key={KEY * 4000}&z=1 " + "x" * 70_000
+    pauses: list[None] = []
+    masked = redact(text, lambda: pauses.append(None))
+    assert masked == redact(text) == "x" * 65_000 + " Authorization: *** y?key=***&z=1 " + "x" * 70_000
+    assert pauses
+
+
+@settings(deadline=None)
 @given(data=st.data())
 def test_every_name_of_a_secret_is_known(data: st.DataObject) -> None:
     pattern = redaction._patterns().secret_name

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamkit.bridges.tap import relay as relay_module
+from streamkit.bridges.tap.exchange_folder import ExchangeFolder
 from streamkit.bridges.tap.exchange_list import ExchangeList
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
 from streamkit.bridges.tap.relay import Copies, Relay
@@ -87,6 +89,19 @@ def test_the_number_of_waiting_parts_and_exchanges_is_bounded(monkeypatch: pytes
     relay.close()
     assert sorted({copies.key for copies in target.copies}) == [0, 4, 5, 6]
     assert sum(len(copies.parts) for copies in target.copies) == 5
+
+
+@pytest.mark.parametrize("kind", ["list", "folder"])
+def test_other_threads_run_while_a_long_request_is_masked(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search holds the interpreter: with a request of 23 MB all streams stood still for seconds."""
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    target = ExchangeList() if kind == "list" else ExchangeFolder(tmp_path)
+    body = b'{"messages": [{"role": "user", "content": "%s"}]}' % (b"the key of page 1: " * 100_000)
+    target.take(Copies(1, start=start(request=body)))
+    assert pauses.count(0) >= 2 * (len(body) // 65_536)  # two patterns search it
 
 
 def test_a_target_that_raises_is_reported_once_and_called_again() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -19,11 +19,11 @@ LONGEST_TEXT = 16 * 1024  #: characters that are shown of a frame, or of one tex
 _SEARCHED_BEYOND = 512  # characters after these that are searched for secrets, since half a key is not recognized
 
 
-def clean(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return a text without these secrets and without those of a known form."""
+def clean(text: str, secrets: Iterable[str] = (), pause: Callable[[], object] | None = None) -> str:
+    """Return a text without these secrets and without those of a known form; ``pause`` as in ``redact``."""
     if not text:
         return text  # most frames have no name
-    return redact(redact_secrets(text, secrets))
+    return redact(redact_secrets(text, secrets), pause)
 
 
 def show_text(data: bytes, secrets: Iterable[str] = ()) -> str:
@@ -59,12 +59,13 @@ def clean_json(line: bytes, secrets: Iterable[str] = ()) -> bytes:
     return cleaned.encode()
 
 
-def request_text(body: Any, secrets: Iterable[str] = ()) -> str:
+def request_text(body: Any, secrets: Iterable[str] = (), pause: Callable[[], object] | None = None) -> str:
     """Return the body of a request as text without secrets, those in fields with the names of secrets included.
 
     Args:
         body: plain data, or bytes.
         secrets: texts that are masked.
+        pause: called while a long text is searched, as in ``redact``.
     """
     text = bytes(body).decode("utf-8", "replace") if isinstance(body, BYTES) else None
     with suppress(ValueError, RecursionError):  # of a body that is not JSON
@@ -72,7 +73,7 @@ def request_text(body: Any, secrets: Iterable[str] = ()) -> str:
         masked = _mask_fields(data)
         if text is None or masked != data:  # else it stays as it was sent, with its spaces
             text = msgspec.json.encode(masked, enc_hook=str).decode()
-    return clean(text or "", secrets)
+    return clean(text or "", secrets, pause)
 
 
 def _mask_fields(value: Any) -> Any:

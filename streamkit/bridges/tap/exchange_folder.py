@@ -19,7 +19,7 @@ import msgspec
 from streamkit.bridges.tap.display_text import clean, clean_json, request_text
 from streamkit.bridges.tap.exchange_facts import FACTS_SUFFIX, ExchangeFacts
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
-from streamkit.bridges.tap.relay import Copies
+from streamkit.bridges.tap.relay import Copies, let_others_run
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.stream_file import StreamFile
 
@@ -116,7 +116,7 @@ class _Files:
 
     def _write_request(self, body: Any) -> None:
         path = self._named(".request.json")
-        path.write_text(request_text(body, self._start.secrets), encoding="utf-8")
+        path.write_text(request_text(body, self._start.secrets, let_others_run), encoding="utf-8")
         self._facts.request = path.name
 
     def _add_response(self, at: float, status: int, headers: Mapping[str, str]) -> None:
@@ -128,7 +128,7 @@ class _Files:
     def _open_response(self) -> StreamFile:
         path = self._named(f".response{_SUFFIXES.get(self._type, '.txt')}")
         self._facts.response = path.name
-        return StreamFile(path, lambda text: clean(text, self._start.secrets))
+        return StreamFile(path, lambda text: clean(text, self._start.secrets, let_others_run))
 
     def _close(self, end: ExchangeEnd) -> None:
         if self._response is not None:

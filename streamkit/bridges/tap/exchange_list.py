@@ -10,7 +10,7 @@ import threading
 from typing import Any, NamedTuple
 
 from streamkit.bridges.tap.observed_exchange import ObservedExchange
-from streamkit.bridges.tap.relay import Copies
+from streamkit.bridges.tap.relay import Copies, let_others_run
 
 __all__ = ["Changes", "ExchangeList"]
 
@@ -57,7 +57,7 @@ class ExchangeList:
         """Take the new copies of an exchange; those of one that is no longer kept are ignored."""
         with self._lock:
             if copies.start is not None:
-                self._exchanges[copies.key] = ObservedExchange(copies.key, copies.start)
+                self._exchanges[copies.key] = ObservedExchange(copies.key, copies.start, let_others_run)
             exchange = self._exchanges.get(copies.key)
             if exchange is None:
                 return

@@ -8,7 +8,7 @@ JSON without secrets. The module is pure: it has no clock and no event loop, and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -95,6 +95,7 @@ class ObservedExchange:
     Args:
         key: the number of the exchange.
         start: the request.
+        pause: called while a long request is searched for secrets, as in ``redact``.
 
     Attributes:
         key: the number of the exchange.
@@ -105,13 +106,13 @@ class ObservedExchange:
         turn: the response; None if it is not one of a model.
     """
 
-    def __init__(self, key: int, start: ExchangeStart) -> None:
+    def __init__(self, key: int, start: ExchangeStart, pause: Callable[[], object] | None = None) -> None:
         self.key = key
         self.rows: deque[bytes] = deque()
         self.first_row = 0
         self._secrets = start.secrets
         self._model = start.model or _named_model(start.request)
-        request = None if start.request is None else request_text(start.request, start.secrets)
+        request = None if start.request is None else request_text(start.request, start.secrets, pause)
         self._request = None if request is None else shorten(request, _LONGEST_REQUEST)
         self._start = replace(start, request=None)
         self._size = 0  # bytes of the rows

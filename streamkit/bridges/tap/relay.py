@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
 from streamkit.source import BYTES
 
-__all__ = ["Copies", "Relay", "RelayTarget"]
+__all__ = ["Copies", "Relay", "RelayTarget", "let_others_run"]
 
 _log = logging.getLogger("streamkit.tap")
 
@@ -51,13 +51,18 @@ class Copies:
     end: ExchangeEnd | None = None
 
     def each_part(self) -> Iterator[tuple[float, Any]]:
-        """Yield the parts, and let other threads run between them.
-
-        Otherwise an event loop that has input waits for the interpreter's switch interval of 5 ms, once for each input.
-        """
+        """Yield the parts, and let other threads run between them."""
         for part in self.parts:
             yield part
-            time.sleep(0)
+            let_others_run()
+
+
+def let_others_run() -> None:
+    """Let other threads run.
+
+    Otherwise an event loop that has input waits for the interpreter's switch interval of 5 ms, once for each input.
+    """
+    time.sleep(0)
 
 
 class RelayTarget(Protocol):
