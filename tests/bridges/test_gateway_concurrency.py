@@ -1,4 +1,4 @@
-"""A thousand streams at the same time through one gateway process.
+"""A thousand streams at the same time through one gateway process, and one whose upstream never waits.
 
 No stream gets its next part from the upstream before every client has the part before it, so that one that starves
 stops all of them. Nothing is asserted about time.
@@ -12,6 +12,8 @@ import os
 import re
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from bridges.gateway_clients import CLIENTS, read_turn
@@ -25,7 +27,8 @@ STREAMS = 1000
 PARTS = 5
 #: Files of a process: each stream has two connections, at the gateway and here.
 FILES = 2 * STREAMS + 200
-LOCKSTEP_PATIENCE = 120  # seconds for all of it; a stream that starves would take forever
+PATIENCE = 120  # seconds for all of it; a stream that starves, or never ends, would take forever
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
 
 class Lockstep:
@@ -50,15 +53,19 @@ def frames(number: int) -> list[bytes]:
     return [start + parts[0], *parts[1:-1], parts[-1] + live.write(Finished("stop")) + live.close()]
 
 
+async def read_request(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+    assert length is not None
+    await reader.readexactly(int(length[1]))
+
+
 async def serve_upstream(lockstep: Lockstep) -> asyncio.Server:
     numbers = iter(range(STREAMS))
 
     async def respond(reader: asyncio.StreamReader, writer_: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-        assert length is not None
-        await reader.readexactly(int(length[1]))
-        writer_.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        await read_request(reader)
+        writer_.write(HEAD)
         for part, frame in enumerate(frames(next(numbers))):
             await lockstep.opened[part].wait()
             writer_.write(frame)
@@ -68,13 +75,19 @@ async def serve_upstream(lockstep: Lockstep) -> asyncio.Server:
     return await asyncio.start_server(respond, "127.0.0.1", 0, backlog=STREAMS)
 
 
-async def read_stream(port: int, lockstep: Lockstep) -> bytes:
-    """Ask as a client and return the body."""
-    path, body = CLIENTS["openai_chat"]
+async def ask(port: int, client: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a connection and send a client's request."""
+    path, body = CLIENTS[client]
     content = json.dumps(body).encode()
     reader, writer_ = await asyncio.open_connection("127.0.0.1", port)
     head = f"POST {path} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
     writer_.write(head.encode() + content)
+    return reader, writer_
+
+
+async def read_stream(port: int, lockstep: Lockstep) -> bytes:
+    """Ask as a client and return the body."""
+    reader, writer_ = await ask(port, "openai_chat")
     data, part = b"", 0
     while received := await reader.read(65536):
         data += received
@@ -85,9 +98,9 @@ async def read_stream(port: int, lockstep: Lockstep) -> bytes:
     return data
 
 
-async def run_streams() -> tuple[list[bytes], Counter[int], str]:
-    lockstep = Lockstep()
-    upstream = await serve_upstream(lockstep)
+@asynccontextmanager
+async def running_gateway(upstream: asyncio.Server, log: bytearray) -> AsyncIterator[int]:
+    """Run a gateway for an upstream; yield its port. All that it prints is in the log at the end."""
     address = "http://{}:{}".format(*upstream.sockets[0].getsockname()[:2])
     command = ["-m", "streamkit", "gateway", "--provider", "anthropic", "--base-url", address, "--port", "0"]
     gateway = await asyncio.create_subprocess_exec(
@@ -99,14 +112,21 @@ async def run_streams() -> tuple[list[bytes], Counter[int], str]:
     try:
         found = re.search(rb":(\d+) asks ", await gateway.stderr.readline())
         assert found is not None
-        log = asyncio.create_task(gateway.stderr.read())
-        async with asyncio.timeout(LOCKSTEP_PATIENCE):
-            bodies = await asyncio.gather(*(read_stream(int(found[1]), lockstep) for _ in range(STREAMS)))
+        printed = asyncio.create_task(gateway.stderr.read())
+        async with asyncio.timeout(PATIENCE):
+            yield int(found[1])
     finally:
         gateway.terminate()
         await gateway.wait()
         upstream.close()
-    return bodies, lockstep.received, (await log).decode()
+    log += await printed
+
+
+async def run_streams() -> tuple[list[bytes], Counter[int], str]:
+    lockstep, log = Lockstep(), bytearray()
+    async with running_gateway(await serve_upstream(lockstep), log) as port:
+        bodies = await asyncio.gather(*(read_stream(port, lockstep) for _ in range(STREAMS)))
+    return bodies, lockstep.received, log.decode()
 
 
 @pytest.mark.slow
@@ -128,3 +148,34 @@ def without_chunks(response: bytes) -> bytes:
     """Return a response without the sizes of HTTP's chunks."""
     head, _, body = response.partition(b"\r\n\r\n")
     return head + b"\r\n\r\n" + re.sub(rb"(?:^|\r\n)[0-9a-f]+\r\n", b"", body)
+
+
+@pytest.mark.parametrize("client", ["openai_chat", "anthropic"])
+def test_a_client_leaves_while_the_upstream_sends_without_a_pause(client: str) -> None:
+    """Reading that never waits must still let the gateway see that its client has left."""
+    has_failed = asyncio.Event()
+    live = writer("anthropic", response_id="msg_1", model="m")
+    start, text = live.write(ResponseStarted("msg_1", "m")), live.write(Text("word "))
+    text += live.write(Text("word ")) * 1000
+
+    async def respond(reader: asyncio.StreamReader, writer_: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer_.write(HEAD + start)
+        try:
+            while True:
+                writer_.write(text)
+                await writer_.drain()
+        except ConnectionError:
+            has_failed.set()
+
+    async def main() -> bytes:
+        log = bytearray()
+        async with running_gateway(await asyncio.start_server(respond, "127.0.0.1", 0), log) as port:
+            reader, writer_ = await ask(port, client)
+            await reader.readuntil(b"word ")
+            writer_.close()
+            await has_failed.wait()
+        return bytes(log)
+
+    log = asyncio.run(main())
+    assert b"the client disconnected" in log
