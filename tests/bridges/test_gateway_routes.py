@@ -35,6 +35,7 @@ def test_other_paths_of_a_wire_are_unknown(path: str) -> None:
         ("mistral-client-python/2.6.0", "mistral"),
         ("mistral-client-typescript/2.7.0", "mistral"),
         ("ai/6.0.1 ai-sdk/mistral/3.0.69 ai-sdk/provider-utils/4.0.1", "mistral"),
+        ("ai/6.0.1 ai-sdk/xai/3.0.138 ai-sdk/provider-utils/4.0.1", "xai"),
         ("OpenAI/Python 3.54.0", None),
         ("no-mistral-client-python/1", None),
     ],

@@ -30,8 +30,12 @@ _CHAT = providers.dialect("openai_chat", base="openai_chat", reasoning_field="re
 
 #: The clients that read Chat Completions in one dialect alone, by the ``user-agent`` header. Mistral's SDKs raise an
 #: exception at a delta of a call without its name (``FunctionCall.name`` of the SDK), and show reasoning in parts only,
-#: as @ai-sdk/mistral does.
-_DIALECTS = {"mistral": re.compile(r"(?:.*\s)?(?:mistral-client-|ai-sdk/mistral/)")}
+#: as @ai-sdk/mistral does. @ai-sdk/xai takes each delta of a call for a whole one, as xAI streams them
+#: (https://docs.x.ai/docs/guides/function-calling), so that arguments in pieces became as many calls.
+_DIALECTS = {
+    "mistral": re.compile(r"(?:.*\s)?(?:mistral-client-|ai-sdk/mistral/)"),
+    "xai": re.compile(r"(?:.*\s)?ai-sdk/xai/"),
+}
 
 _ROUTES = {name: re.compile(providers.get(name).traits.endpoint.route) for name in CLIENTS}
 _COUNTS = {
