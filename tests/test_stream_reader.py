@@ -10,6 +10,7 @@ import anyio
 import httpx
 import pytest
 from execution.chat_chunks import answer, as_bytes
+from waiting import PATIENCE
 
 from streamkit import StreamInterrupted, Turn, UsageError, read
 from streamkit.events import Failed, Finished, Text
@@ -180,7 +181,7 @@ async def test_break_closes_the_source_when_the_iterator_is_collected(anyio_back
         break
     gc.disable()  # reference counting is enough
     try:
-        with anyio.fail_after(1):
+        with anyio.fail_after(PATIENCE):
             while not source.closed:  # noqa: ASYNC110 - the event loop closes it without a notification
                 await anyio.sleep(0.001)
     finally:
@@ -403,7 +404,7 @@ class Body:
 @pytest.mark.parametrize(("endless", "ended"), [(False, "read to its end"), (True, "abandoned")])
 async def test_the_body_is_read_to_its_end_if_it_ends_at_once(endless: bool, ended: str) -> None:
     response = Body(endless)
-    with anyio.fail_after(2):
+    with anyio.fail_after(PATIENCE):
         assert await texts(read(new_turn(), response)) == "Hi."
     assert response.ended == ended
     assert response.closed

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import httpx
 import uvicorn
+from waiting import PATIENCE
 
 from streamkit import providers
 from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream
@@ -53,12 +54,12 @@ def serve_gateway(
 
     thread = threading.Thread(target=anyio.run, args=[main], daemon=True)
     thread.start()
-    started.wait(10)
+    started.wait(PATIENCE)
     try:
         yield "http://{}:{}".format(*listening.getsockname()[:2])
     finally:
         server[0].should_exit = server[0].force_exit = True
-        thread.join(10)
+        thread.join(PATIENCE)
         listening.close()
 
 

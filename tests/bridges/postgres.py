@@ -7,13 +7,13 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 __all__ = ["postgres_server"]
 
@@ -61,13 +61,16 @@ def postgres_server() -> Iterator[str]:
         )
         address = f"postgresql://{_USER}@/postgres?host={folder}"
         try:
-            for _ in range(200):
+
+            def is_up() -> bool:
+                assert server.poll() is None, "the server has ended"
                 try:
                     psycopg.connect(address).close()
-                    break
                 except psycopg.OperationalError:
-                    assert server.poll() is None, "the server has ended"
-                    time.sleep(0.05)
+                    return False
+                return True
+
+            wait_until(is_up)
             yield address
         finally:
             server.terminate()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from waiting import PATIENCE, wait_until
 
 from streamkit.bridges.gateway import Gateway, Upstream, UpstreamRequest
 from streamkit.bridges.tap import ExchangeList, ExchangeObserver
@@ -52,16 +52,15 @@ class Tap:
 
     def details(self, count: int = 1) -> list[Json]:
         """Return all exchanges, once that many are shown and have ended: a client may have its last byte before."""
-        deadline = time.monotonic() + 10
-        while True:
+
+        def ended() -> list[Json] | None:
             assert self.relay.flush()
-            summaries = self.exchanges.changes(0).summaries
-            if len(summaries) >= count and not any(
-                summary["state"] in ("waiting", "streaming") for summary in summaries
-            ):
-                break
-            assert time.monotonic() < deadline, summaries
-            time.sleep(0.01)
+            shown = self.exchanges.changes(0).summaries
+            is_open = any(summary["state"] in ("waiting", "streaming") for summary in shown)
+            return shown if len(shown) >= count and not is_open else None
+
+        summaries = wait_until(ended, lambda: self.exchanges.changes(0).summaries)
+        assert summaries is not None
         return [json.loads(self.exchanges.detail(summary["id"]) or b"") for summary in summaries]
 
 
@@ -142,7 +141,7 @@ class PageReader:
                         self.messages.append(json.loads(line.removeprefix("data: ")))
                         self._has_changed.notify_all()
 
-    def wait_for(self, condition: Callable[[list[Json]], Any], timeout: float = 10.0) -> Any:
+    def wait_for(self, condition: Callable[[list[Json]], Any], timeout: float = PATIENCE) -> Any:
         """Return what the condition returns, once it is true."""
         with self._has_changed:
             assert self._has_changed.wait_for(lambda: condition(self.messages), timeout), self.messages

@@ -14,6 +14,7 @@ import anyio.lowlevel
 import httpx
 import pytest
 from bridges.gateway_clients import CLIENTS, QUESTION, Json, read_turn
+from waiting import PATIENCE
 
 from streamkit import Turn, render_request
 from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
@@ -647,7 +648,7 @@ def test_text_reaches_the_client_while_the_upstream_still_sends(event_loop: str)
         go_on = anyio.Event()
         first, text, *rest = answer("anthropic", "Hello", " there")
         app = Gateway(upstream(Response(first, text, go_on.wait, *rest)))
-        with anyio.fail_after(5), Connection("openai_chat") as connection:
+        with anyio.fail_after(PATIENCE), Connection("openai_chat") as connection:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(app, connection.scope, connection.receive, connection.send)
                 data = b""
@@ -673,7 +674,7 @@ def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
             await anyio.sleep_forever()
 
         app = Gateway(upstream(Response(*answer("anthropic"), wait)))
-        with anyio.fail_after(5), Connection("openai_chat") as connection:
+        with anyio.fail_after(PATIENCE), Connection("openai_chat") as connection:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(app, connection.scope, connection.receive, connection.send)
                 message: dict[str, Any] = {"more_body": True}
@@ -695,7 +696,7 @@ def test_the_upstreams_body_is_read_to_its_end_after_the_response_has_ended(even
             steps.append("body ended")
 
         app = Gateway(upstream(Response(*answer("anthropic"), end_later)))
-        with anyio.fail_after(5), Connection("openai_chat") as connection:
+        with anyio.fail_after(PATIENCE), Connection("openai_chat") as connection:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(app, connection.scope, connection.receive, connection.send)
                 message: dict[str, Any] = {}
@@ -722,7 +723,7 @@ def test_a_client_that_disconnects_closes_the_upstream(stream: bool, event_loop:
 
         response = Response(*answer()[:-1], wait)
         app = Gateway(upstream(response), report=reports.append)
-        with anyio.fail_after(5), Connection("openai_chat", stream=stream) as connection:
+        with anyio.fail_after(PATIENCE), Connection("openai_chat", stream=stream) as connection:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(app, connection.scope, connection.receive, connection.send)
                 if stream:
@@ -774,7 +775,7 @@ def test_more_requests_than_the_limit_are_refused_as_overloaded() -> None:
         path, body = CLIENTS["anthropic"]
         async with client_of(app) as client, anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: client.post(path, json=body))
-            with anyio.fail_after(5):
+            with anyio.fail_after(PATIENCE):
                 await reached.wait()
                 response = await client.post(path, json=body)
             assert (response.status_code, response.headers["retry-after"]) == (503, "1")

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from bridges.gateway_clients import CLIENTS, read_turn
 from bridges.gateway_server import Target, serve_gateway
+from waiting import PATIENCE
 
 from streamkit.bridges.gateway import Exchange, GatewayLimits
 from streamkit.bridges.gateway.replies import error_status
@@ -109,7 +110,7 @@ def test_an_upstream_that_cannot_be_reached_or_does_not_respond_is_passed_over()
         )
         with serve_gateway(*targets, reports=reports) as url:
             response = post(url, "gemini")
-        assert left.wait(5)
+        assert left.wait(PATIENCE)
     assert read_turn("gemini", response.content).text == "Hello."
     assert [sentence.split(": ")[:2] for sentence in reports[0].failures] == [
         ["openai_chat", "transport_error"],
@@ -251,13 +252,13 @@ def test_a_client_that_leaves_a_silent_upstream_closes_it(heartbeats: bool) -> N
             content = json.dumps(body).encode()
             head = f"POST {path} HTTP/1.1\r\nhost: gateway\r\ncontent-length: {len(content)}\r\n\r\n"
             client.sendall(head.encode() + content)
-            assert asked.wait(5)
+            assert asked.wait(PATIENCE)
             received = b""
             while heartbeats and b"ping" not in received:  # the headers may arrive alone
                 part = client.recv(65536)
                 assert part, received
                 received += part
-        assert left.wait(5)
+        assert left.wait(PATIENCE)
     assert [report.disconnected for report in reports] == [True]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 from streamkit.bridges.tap import relay as relay_module
 from streamkit.bridges.tap.exchange_folder import ExchangeFolder
@@ -33,7 +34,7 @@ class Taken:
 
     def take(self, copies: Copies) -> None:
         self.is_blocked.set()
-        self.gate.wait(10)
+        self.gate.wait(PATIENCE)
         self.copies.append(copies)
 
     def parts(self, key: int) -> list[bytes]:
@@ -63,7 +64,7 @@ def test_of_a_target_that_is_slow_the_oldest_parts_are_dropped_and_counted() -> 
     target = Taken(is_open=False)
     relay = Relay(target, most_bytes=100)
     relay.start(1, start())
-    assert target.is_blocked.wait(5)
+    assert target.is_blocked.wait(PATIENCE)
     for number in range(30):
         relay.receive(1, 101.0, b"%010d" % number)  # returns at once, though the target does not
     relay.end(1, ExchangeEnd(at=102.0))
@@ -80,7 +81,7 @@ def test_the_number_of_waiting_parts_and_exchanges_is_bounded(monkeypatch: pytes
     target = Taken(is_open=False)
     relay = Relay(target)
     relay.start(0, start())
-    assert target.is_blocked.wait(5)
+    assert target.is_blocked.wait(PATIENCE)
     for key in range(1, 7):
         relay.start(key, start())
         for _ in range(4):

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from waiting import PATIENCE
 
 from streamkit.calls import ToolCall
 from streamkit.cli import approval, main
@@ -77,7 +78,7 @@ class Person:
                 os.write(self.master, self._answers.pop(0))
 
     def leaves(self):
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         os.set_blocking(self.master, False)
         with suppress(BlockingIOError):
             self.shown += os.read(self.master, 65536).decode()
@@ -225,7 +226,7 @@ def test_ctrl_c_reports_the_outcome_of_the_tools(script, told):
             else:
                 assert process.stdout.read(5) == b"Look."
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
+            assert process.wait(PATIENCE) == 130
             shown = begun + process.stderr.read()
             if told:
                 assert shown.rstrip(b"\n") == told.rstrip(b"\n")
@@ -261,7 +262,7 @@ def test_ctrl_c_at_the_question_ends_the_command():
                 shown += os.read(master, 4096)
             time.sleep(0.3)  # the other tool ends meanwhile; nobody has heard of it yet
             os.write(master, b"\x03")
-            assert process.wait(10) == 130
+            assert process.wait(PATIENCE) == 130
             with suppress(OSError):  # Linux, when all is read: the other side is closed
                 while rest := os.read(master, 4096):
                     shown += rest

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from waiting import PATIENCE
 
 from streamkit.cli import main
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, Stall, Status, serve
@@ -194,6 +195,6 @@ def test_ctrl_c_ends_the_command_without_a_traceback():
         with process:
             assert process.stdout.read(4) == b"Once"
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
+            assert process.wait(PATIENCE) == 130
             assert process.stderr.read().strip() == b""
     assert server.requests[0].disconnected

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from waiting import PATIENCE
 
 from streamkit.bridges.gateway import Exchange
 from streamkit.calls import Usage
@@ -321,7 +322,7 @@ def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
                 data += part
         assert b"there." in data
         assert data.endswith(b"data: [DONE]\n\n")
-        _, written = process.communicate(timeout=10)
+        _, written = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "waiting for 1 open response, at most 30 seconds; Ctrl-C again ends at once" in written
     assert "200  POST  /v1/chat/completions  openai_chat > anthropic claude-sonnet-4-5 (m)" in written
@@ -342,7 +343,7 @@ def test_a_required_key_and_an_upstream_that_repeats_its_own():
         without = httpx.post(path, json=BODY)
         given = httpx.post(path, json=BODY, headers={"authorization": "Bearer users"})
         process.send_signal(signal.SIGINT)
-        _, written = process.communicate(timeout=10)
+        _, written = process.communicate(timeout=PATIENCE)
     assert (without.status_code, given.status_code, len(server.requests)) == (401, 401, 1)
     assert given.json()["error"]["message"] == "invalid x-api-key: ***"
     assert UPSTREAM_KEY not in written + given.text
@@ -359,7 +360,7 @@ def test_the_next_upstream_answers_and_the_line_names_it():
             listed = process.stderr.readline()
             response = httpx.post(f"{url}/v1/chat/completions", json=BODY)
             process.send_signal(signal.SIGINT)
-            _, written = process.communicate(timeout=10)
+            _, written = process.communicate(timeout=PATIENCE)
     assert "Hello." in response.text
     assert listed == f"upstream 2, if those before it fail: ollama at {other}\n"
     assert "disconnected" not in written
@@ -372,7 +373,7 @@ def test_it_serves_on_though_nobody_reads_its_lines():
     with serve(["Hello."] * 3) as server, gateway(server.base_url("anthropic")) as (process, url):
         assert process.stderr is not None
         process.stderr.close()
-        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
         for _ in range(3):
             connection.request("POST", "/v1/chat/completions", json.dumps(BODY))
             response = connection.getresponse()
@@ -380,4 +381,4 @@ def test_it_serves_on_though_nobody_reads_its_lines():
         connection.close()
         process.stderr = None
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE)

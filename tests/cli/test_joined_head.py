@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from waiting import PATIENCE
 
 from streamkit.cli import joined_head
 from streamkit.cli.joined_head import JoinedHeadProtocol
@@ -77,7 +78,7 @@ def test_a_head_is_written_with_what_follows_it_at_once(
 @contextmanager
 def served(app: Any) -> Iterator[http.client.HTTPConnection]:
     with listen("127.0.0.1", 0) as listening, served_in_thread(app, listening):
-        connection = http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=PATIENCE)
         try:
             yield connection
         finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from waiting import wait_until
 
 from streamkit.cli import main
 from streamkit.cli.serving import is_loopback, listen
@@ -48,11 +49,14 @@ def address(line: str) -> str:
 
 def report_of(page: str, text: str) -> str:
     """Return the report of the first exchange, once it has a text."""
-    for _ in range(200):
+
+    def shown() -> str | None:
         report = httpx.get(f"{page}/exchanges/1.html").text
-        if text in report:
-            return report
-    raise AssertionError(report)
+        return report if text in report else None
+
+    report = wait_until(shown)
+    assert report is not None
+    return report
 
 
 def recorded(folder: Path, suffix: str) -> list[bytes]:
@@ -106,10 +110,7 @@ def test_a_gateway_shows_and_records_and_its_disk_may_fail(tmp_path: Path) -> No
         url = f"{address(serving)}/v1/chat/completions"
         seen = [httpx.post(url, json=BODY).text]
         report = report_of(address(page), "Hello.")
-        for _ in range(200):  # until it is written
-            if recorded(folder, ".exchange.json"):
-                break
-            httpx.get(address(page))
+        wait_until(lambda: recorded(folder, ".exchange.json"))
         files = recorded(folder, "")
         for path in folder.iterdir():
             path.unlink()

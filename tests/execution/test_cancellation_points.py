@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from execution.chat_chunks import answer, closed_turn
+from waiting import PATIENCE
 
 from streamkit import Content, run_loop
 from streamkit.execution import Execution, execute_tool_calls_batched, execute_tool_calls_sequentially
@@ -379,7 +380,7 @@ async def test_a_generator_that_is_only_dropped_leaves_no_task(anyio_backend_nam
     async for event in body():
         if event.type == "text":
             break
-    with anyio.fail_after(2):
+    with anyio.fail_after(PATIENCE):
         while not streams[0].closed:  # noqa: ASYNC110 - the event loop closes it without an event
             await anyio.sleep(0.001)
     await wait_until_nothing_is_left()

@@ -13,6 +13,7 @@ import anyio.lowlevel
 import pytest
 from execution.chat_chunks import closed_turn
 from execution.executor_checks import EXECUTORS, calls, collect_events, wipe
+from waiting import PATIENCE
 
 from streamkit import (
     Execution,
@@ -91,7 +92,7 @@ async def test_an_exception_of_a_format_callback_propagates_and_ends_the_iterati
         raise ZeroDivisionError
 
     execution = execute_tool_calls_batched(calls("wipe"), tools=[wipe], format_batch_for_thread=broken)
-    with anyio.fail_after(2), pytest.raises(ZeroDivisionError):  # noqa: PT012 - it is raised where the block is left
+    with anyio.fail_after(PATIENCE), pytest.raises(ZeroDivisionError):  # noqa: PT012 - it is raised where the block is left
         async with execution:
             async for _ in execution:
                 pass

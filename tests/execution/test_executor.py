@@ -14,6 +14,7 @@ import pytest
 from execution.chat_chunks import closed_turn
 from execution.executor_checks import calls, check_events, collect_events, run_one, wipe
 from virtual_clock import on_a_virtual_clock
+from waiting import PATIENCE
 
 from streamkit import (
     Schedule,
@@ -183,7 +184,7 @@ async def test_a_hanging_thread_times_out_and_the_result_reports_that_it_still_r
     gate.set()
     assert result.status == "timed_out"
     assert "may still finish" in (result.error or "")
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         while not seen:  # noqa: ASYNC110 - it is an abandoned thread
             await anyio.sleep(0.001)
     assert seen == [True]
@@ -207,7 +208,7 @@ async def test_abandoned_threads_occupy_their_places_until_they_return() -> None
     [result] = (await execute(calls("quick"))).results  # another round of the same run
     assert result.status == "error"
     gate.set()
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         while schedule.running:  # noqa: ASYNC110 - they are abandoned threads
             await anyio.sleep(0.001)
     [result] = (await execute(calls("quick"))).results
@@ -219,7 +220,7 @@ async def test_a_sync_tool_does_not_block_the_event_loop() -> None:
 
     def block() -> bool:
         started.set()
-        return gate.wait(10)
+        return gate.wait(PATIENCE)
 
     async def open_gate() -> None:
         await anyio.to_thread.run_sync(started.wait, 10)

@@ -27,6 +27,7 @@ from execution.chat_chunks import answer, as_bytes, closed_turn
 from execution.fake_model import FakeModel, calls_with_status, ids_in_messages, is_nothing_left, tasks_and_threads
 from shared_data import CASES_FILE
 from virtual_clock import on_a_virtual_clock
+from waiting import PATIENCE
 
 from streamkit import (
     Approval,
@@ -584,7 +585,7 @@ async def test_ex_014_a_blocking_tool_runs_in_a_thread_and_the_event_loop_contin
 
     def block() -> str:
         threads.append(threading.get_ident())
-        return "let go" if go.wait(10) else "stuck"
+        return "let go" if go.wait(PATIENCE) else "stuck"
 
     async def release() -> str:  # runs in the event loop, while the other blocks
         await anyio.lowlevel.checkpoint()
@@ -605,7 +606,7 @@ async def test_ex_014_a_thread_that_cannot_be_stopped_is_reported() -> None:
 
     def block() -> None:
         running.append(threading.current_thread())
-        go.wait(10)
+        go.wait(PATIENCE)
 
     try:
         run = loop(FakeModel(answer("", ("block", {})), answer("Too slow.")), block, timeout=0.5)
@@ -619,7 +620,7 @@ async def test_ex_014_a_thread_that_cannot_be_stopped_is_reported() -> None:
         assert (run.ended, run.text) == ("answered", "Too slow.")
     finally:
         go.set()
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         await anyio.to_thread.run_sync(running[0].join)  # it sets an event in the event loop when it has ended
 
 

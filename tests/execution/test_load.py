@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import time
 import tracemalloc
 import types
 from collections import Counter
@@ -23,6 +22,7 @@ import pytest
 from execution.chat_chunks import answer
 from execution.resource_checks import tool_threads, wait_until_threads_have_ended
 from virtual_clock import on_a_virtual_clock
+from waiting import PATIENCE, wait_until
 
 import streamkit
 from streamkit import (
@@ -128,12 +128,11 @@ async def test_800_synchronous_tools_that_block_have_5_threads_and_leave_none() 
 
     def block(number: int) -> int:
         floor.begin("block", number)
-        gate.wait(10)  # five at once, or this breaks
-        give_up = time.monotonic() + 10
-        while len(tool_threads() - before) > LIMIT and time.monotonic() < give_up:
-            time.sleep(0.001)  # the five before them have reported their end, and are about to return
+        gate.wait(PATIENCE)  # five at once, or this breaks
+        # The five before them have reported their end, and are about to return.
+        wait_until(lambda: len(tool_threads() - before) <= LIMIT)
         counted.append(len(tool_threads() - before))
-        gate.wait(10)  # no call ends before all have counted
+        gate.wait(PATIENCE)  # no call ends before all have counted
         floor.end("block", number)
         return number
 
@@ -395,7 +394,7 @@ def test_a_schedule_is_shared_over_event_loops() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(PATIENCE)
     assert found == [["completed"] * 20] * 8
     assert most == [2]
     assert schedule.running == 0

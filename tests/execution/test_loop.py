@@ -10,6 +10,7 @@ import httpx
 import pytest
 from execution.chat_chunks import answer, as_bytes
 from virtual_clock import on_a_virtual_clock
+from waiting import PATIENCE
 
 from streamkit import (
     Content,
@@ -174,7 +175,7 @@ async def test_events_arrive_before_the_stream_has_ended() -> None:
         for each in rest:
             yield each
 
-    with anyio.fail_after(2):
+    with anyio.fail_after(PATIENCE):
         async with loop(lambda context: stream()) as run:
             async for event in run:
                 if isinstance(event, Text):

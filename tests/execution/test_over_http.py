@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -19,6 +18,7 @@ import httpx
 import openai
 import pytest
 from execution.fake_model import calls_with_status
+from waiting import PATIENCE, wait_until
 
 from streamkit import Content, RunState, StreamInterrupted, run_loop, tool
 from streamkit.events import Event, Failed, ToolTimedOut, Warned
@@ -89,7 +89,7 @@ class Http:
 
 @asynccontextmanager
 async def http(script: Any, **options: Any) -> AsyncIterator[Http]:
-    async with serve(script, **options) as server, httpx.AsyncClient(timeout=10) as client:
+    async with serve(script, **options) as server, httpx.AsyncClient(timeout=PATIENCE) as client:
         yield Http(server, client)
 
 
@@ -102,10 +102,7 @@ def loop(ask: Any, tools: Any = (), provider: str = "anthropic", **more: Any) ->
 
 def wait_until_seen_by(server: Server, what: Callable[[], bool]) -> None:
     """Wait, without running the client's event loop, until the server's thread has observed something."""
-    until = time.monotonic() + 5
-    while not what():
-        assert time.monotonic() < until, [(each.status, each.disconnected) for each in server.requests]
-        time.sleep(0.001)
+    wait_until(what, lambda: [(each.status, each.disconnected) for each in server.requests])
 
 
 async def collect_events(run: Any) -> list[Event]:

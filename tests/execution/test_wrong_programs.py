@@ -24,6 +24,7 @@ import pytest
 from execution.chat_chunks import answer, closed_turn
 from execution.executor_checks import EXECUTORS, calls, collect_events, run_one
 from execution.fake_model import FakeModel, calls_with_status
+from waiting import PATIENCE
 
 from streamkit import (
     Approval,
@@ -647,7 +648,7 @@ async def test_a_schedule_inside_itself_is_an_error_of_the_call(kind: str) -> No
         result = await run_one(nested, limit=Schedule(1))
         return result.error
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         result = await run_one(between if kind == "inner" else nested, limit=schedule)
     assert "pass another Schedule" in str(result.value if kind == "inner" else result.error)
 

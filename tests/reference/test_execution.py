@@ -37,6 +37,7 @@ from execution.provider_streams import (
     result_values,
     tool_use_block,
 )
+from waiting import PATIENCE
 from wire_streams import Chunk, block, chat, gemini, message_end, message_start
 
 from streamkit import (
@@ -211,7 +212,7 @@ async def test_batched_calls_wait_for_each_other_concurrently() -> None:
         waiting += 1
         if waiting == 2:
             met.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             await met.wait()
         return "met"
 

@@ -11,6 +11,7 @@ from itertools import permutations
 
 import httpx
 import pytest
+from waiting import PATIENCE
 
 from streamkit import Content, execute_tool_calls_batched, providers, run_loop
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, list_rules, serve, validate_request
@@ -142,7 +143,7 @@ class Relay:
 @pytest.fixture(scope="module")
 def relay():
     scripts = Scripts()
-    with scripts.server, httpx.Client(timeout=5) as client:
+    with scripts.server, httpx.Client(timeout=PATIENCE) as client:
         yield Relay(client, scripts)
 
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import PATIENCE
 
 from streamkit import providers
 from streamkit.errors import UnknownProvider
@@ -495,7 +496,7 @@ def changed(body, changes):
 
 @pytest.fixture(scope="module")
 def strict():
-    with serve(lambda _: "fine") as server, httpx.Client(timeout=5) as client:
+    with serve(lambda _: "fine") as server, httpx.Client(timeout=PATIENCE) as client:
         yield lambda name, body: client.post(address(server, name), json=body)
 
 

@@ -8,6 +8,7 @@ import threading
 
 import httpx
 import pytest
+from waiting import PATIENCE
 
 from streamkit import providers
 from streamkit.calls import Usage
@@ -84,7 +85,7 @@ def feed_until_it_breaks(turn, client, method, url, body):
 
 @pytest.fixture(scope="module")
 def client():
-    with httpx.Client(timeout=5) as client:
+    with httpx.Client(timeout=PATIENCE) as client:
         yield client
 
 
@@ -395,7 +396,7 @@ def test_a_stall_delays_only_what_follows_it(client, name, monkeypatch):
             for piece in response.iter_bytes():
                 turn.feed(piece)
                 if turn.text == "before" and not waits.allowed.is_set():
-                    assert waits.entered.wait(10)
+                    assert waits.entered.wait(PATIENCE)
                     assert turn.calls == []
                     waits.allowed.set()
         turn.close()

@@ -142,7 +142,7 @@ class _Files:
         line = clean_json(msgspec.json.encode(plain), self._start.secrets)
         # Whoever follows the recording may read the facts as soon as they have their name.
         path = self._named(FACTS_SUFFIX)
-        unfinished = path.with_name(f".{path.name}")
+        unfinished = path.with_name(f".{path.name}.tmp")
         unfinished.write_bytes(msgspec.json.format(line, indent=2) + b"\n")
         unfinished.replace(path)
 
