@@ -226,7 +226,10 @@ def _describe_no_response(error: aiohttp.ClientResponseError) -> str:
     """Return why a request has no response, though the server or the proxy sent something."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy refused the connection: {error.status} {error.message}"
-    reason = error.message.strip().partition("\n")[0].rstrip(":")
+    cause: BaseException | None = error
+    while cause is not None and not getattr(cause, "message", ""):  # aiohttp 3.10.0 has it only in the cause
+        cause = cause.__cause__
+    reason = str(getattr(cause, "message", "") or "it cannot be parsed").strip().partition("\n")[0].rstrip(":")
     return f"the server's response is not valid HTTP, check the base URL: {reason}"
 
 
