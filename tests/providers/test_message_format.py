@@ -8,7 +8,7 @@ import pytest
 from imported_messages import CONVERSATIONS
 
 from streamkit import Content, UsageError, parse_messages, providers, render, render_request
-from streamkit.history import OpaqueBlock
+from streamkit.history import OpaqueBlock, ReasoningBlock
 
 Json = dict[str, Any]
 
@@ -91,6 +91,21 @@ def test_the_own_format_is_recognized_also_in_part(name: str) -> None:
     rate = dict(providers.registry.message_formats()).get(name)
     if rate is not None:
         assert all(rate(message) for message in FORMATS[name])
+
+
+def test_thinking_of_cohere_is_its_own_also_without_a_plan() -> None:
+    # a response of a reasoning model of Cohere without calls, as ``response.message`` has it
+    thinking = {"type": "thinking", "thinking": "Easy."}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [thinking, {"type": "text", "text": "Hello."}]},
+        {"role": "user", "content": "Bye"},
+    ]
+    _, response, _ = parse_messages(messages, "cohere")
+    assert [block.text for block in response.blocks if isinstance(block, ReasoningBlock)] == ["Easy."]
+    signed = {"role": "assistant", "content": [{**thinking, "signature": "c2ln"}]}
+    with pytest.raises(UsageError, match="they look like messages of 'anthropic'"):
+        parse_messages([messages[0], signed], "cohere")
 
 
 TEXT: list[Json] = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]

@@ -22,4 +22,6 @@ def _rate_part(part: Mapping[str, Any]) -> Rating:
     kind = part.get("type")
     if kind == "document":
         return OWN if isinstance(part.get("document"), dict) else FOREIGN
+    if kind == "thinking":  # without the signature that Anthropic's has
+        return POSSIBLE if isinstance(part.get("thinking"), str) and "signature" not in part else FOREIGN
     return POSSIBLE if kind in ("text", "image_url") else FOREIGN
