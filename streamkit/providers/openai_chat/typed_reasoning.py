@@ -25,12 +25,13 @@ __all__ = [
 def merge_reasoning_details(details: list[Any]) -> list[Any]:
     """Return complete reasoning details from streamed ones: the deltas of one detail have the same index.
 
+    Text after a signature is another detail, also with the same index or without one, as the index is optional.
     They must be sent back complete, because a signature is checked against the complete text
     (https://openrouter.ai/docs/use-cases/reasoning-tokens: "the entire sequence must match").
     """
     groups: list[list[Any]] = []
     for detail in details:
-        if groups and _is_continuation(groups[-1][0], detail):
+        if groups and _is_continuation(groups[-1], detail):
             groups[-1].append(detail)
         else:
             groups.append([detail])
@@ -124,12 +125,14 @@ def _streamed_field(detail: Any) -> str | None:
     return next((field for field in fields if detail.get(field)), None)
 
 
-def _is_continuation(first: Any, detail: Any) -> bool:
+def _is_continuation(group: list[Any], detail: Any) -> bool:
+    first = group[0]
     return (
         isinstance(first, dict)
         and isinstance(detail, dict)
         and detail.get("type") in list(REASONING_DETAIL_FIELDS)  # a list: the type may be unhashable
         and all(first.get(name) == detail.get(name) for name in ("type", "index"))
+        and not (_streamed_field(detail) and any(each.get("signature") for each in group))
     )
 
 

@@ -275,6 +275,21 @@ def test_reasoning_details_are_replayed_complete() -> None:
     assert json.dumps(fragments) == original
 
 
+@pytest.mark.parametrize("index", [{"index": 0}, {}], ids=["same index", "no index"])
+def test_details_that_have_a_signature_each_are_not_joined(index: dict[str, int]) -> None:
+    # A signature is for the text of its block alone: joined ones are refused ("Invalid `signature`").
+    signed = [
+        {"type": "reasoning.text", "text": text, "signature": signature, **index}
+        for text, signature in (("One.", "S1"), ("Two.", "S2"))
+    ]
+    first, second = (
+        ReasoningBlock(text=detail["text"], metadata={"provider": "openrouter", "reasoning_details": [detail]})
+        for detail in signed
+    )
+    [message] = render([Content.ai("", first, TextBlock(text="Hm."), second, CALL)], OPENROUTER).messages
+    assert message["reasoning_details"] == signed
+
+
 def test_own_parts_and_signatures_are_replayed_unchanged() -> None:
     own = {"provider": "openai_chat"}
     part = {"type": "widget", "data": [1, 2]}
