@@ -69,6 +69,36 @@ def test_an_sdk_raises_an_exception_for_a_failure_in_the_stream(client: str) -> 
         list(chunks)
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "openai_responses", "openrouter"])
+def test_openais_sdk_joins_the_chunks_of_several_signed_blocks(provider: str) -> None:
+    """It merges entries of lists by their ``index``, and refuses further ones without it (``accumulate_delta``)."""
+    import openai
+
+    signatures, thoughts = ("Zmlyc3Q=", "c2Vjb25k"), ("First I look.", "Then I look again.")
+    signed: list[Any] = [Reasoning(text, signature) for text, signature in zip(thoughts, signatures, strict=True)]
+    if provider == "openrouter":
+        details = [{"type": "reasoning.text", "text": each.text, "signature": each.signature} for each in signed]
+        signed = [
+            ReasoningBlock(text=each["text"], metadata={"provider": provider, "reasoning_details": [each]})
+            for each in details
+        ]
+    script = [Reply(signed[0], TEXT, signed[1], Call("look", {"city": "Oslo"})), "Done."]
+    parameters = {"type": "object", "properties": {}}
+    tools: Any = [{"type": "function", "function": {"name": "look", "parameters": parameters}}]
+    with serve(script) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
+            thread: list[Any] = [{"role": "user", "content": "hi"}]
+            with client.chat.completions.stream(model="m", messages=thread, tools=tools) as stream:
+                message = stream.get_final_completion().choices[0].message.to_dict()
+            (call,) = message["tool_calls"]
+            thread += [message, {"role": "tool", "tool_call_id": call["id"], "content": "rain"}]
+            client.chat.completions.create(model="m", messages=thread, tools=tools)
+        sent = json.dumps(server.requests[1].json)
+    assert message["role"] == "assistant"
+    assert [sent.count(each) for each in signatures] == [1, 1]
+
+
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("provider", ["anthropic", "openai_responses"])
 def test_mistrals_sdk_reads_calls_and_sends_signed_reasoning_back(provider: str, streams: bool) -> None:

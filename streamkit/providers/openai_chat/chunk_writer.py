@@ -124,7 +124,8 @@ class ChunkWriter(ChoicesWriter):
         if counts is not None and position == "own":
             self._usage_chunk(counts)
         elif counts is not None and position == "again":
-            self._delta({"role": "assistant", "content": ""}, {}, {"usage": counts}, reason)
+            # Without the role, which OpenRouter repeats: OpenAI's SDK joins it to "assistantassistant".
+            self._delta({"content": ""}, {}, {"usage": counts}, reason)
 
     def _usage_fields(self, usage: Usage) -> Json:
         prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens

@@ -56,6 +56,8 @@ class ChatWriter(ChunkWriter):
         self.has_custom_calls = traits.custom_calls
         self._annotations: list[Any] = []  # of the block that is written
         self._annotation_count = 0
+        self._detail_count = 0  # of complete details of reasoning
+        self._has_open_detail = False  # one of which the text is written
         self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
 
     # ------------------------------------------------------------ texts
@@ -101,7 +103,8 @@ class ChatWriter(ChunkWriter):
             pass  # these have the text; they are written at the end of the block
         elif dialect.reasoning_details:
             name = "summary" if kind == "summary" else "text"
-            self._details([{"type": f"reasoning.{name}", name: text, "index": 0}])
+            self._details([{"type": f"reasoning.{name}", name: text, "index": self._detail_count}])
+            self._has_open_detail = True
         elif dialect.reasoning_field:
             self.send_delta("reasoning", self._text_chunk, text, dialect.reasoning_field)
         else:
@@ -114,9 +117,24 @@ class ChatWriter(ChunkWriter):
             text = reasoning_detail_text(detail) if isinstance(detail, dict) else None
             self._delta({**({name: text} if name and text else {}), "reasoning_details": [detail]})
 
+    def _with_indexes(self, details: list[Any]) -> list[Any]:
+        """Return details with their position among those of the response.
+
+        OpenAI's SDK merges entries of lists by their ``index``, and refuses further ones that have none.
+        """
+        result = []
+        for detail in details:
+            if isinstance(detail, dict) and "index" not in detail:
+                detail = {**detail, "index": self._detail_count}
+                self._detail_count += 1
+            result.append(detail)
+        return result
+
     def end_block(self, event: BlockEnded) -> None:
         """Write the annotations of a block, and its state where the dialect has a field for it."""
         self._send_annotations()
+        text_index, self._detail_count = self._detail_count, self._detail_count + self._has_open_detail
+        self._has_open_detail = False
         own, details = self._own_state, event.metadata.get("reasoning_details")
         audio, thinking = event.metadata.get("audio"), event.metadata.get("thinking_blocks")
         if own is not None and isinstance(details, list):
@@ -125,8 +143,8 @@ class ChatWriter(ChunkWriter):
             for block in thinking:
                 self._delta({"reasoning_content": thinking_text(block), "thinking_blocks": [block]})
         elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(has_wrapped_state, details))):
-            unstreamed, is_complete = unstreamed_details(details)
-            self._details(unstreamed)
+            unstreamed, is_complete = unstreamed_details(details, text_index)
+            self._details(self._with_indexes(unstreamed))
             if not is_complete:
                 self.omit("block_state", "signatures of reasoning were left out: its parts were written as one")
         elif own is not None and isinstance(parts := event.metadata.get("reasoning_parts"), list):

@@ -100,11 +100,11 @@ def has_wrapped_state(detail: Any) -> bool:
     return isinstance(detail, dict) and is_wrapped_state(detail.get("data"))
 
 
-def unstreamed_details(details: list[Any]) -> tuple[list[Any], bool]:
+def unstreamed_details(details: list[Any], text_index: int) -> tuple[list[Any], bool]:
     """Return streamed details without their text, and whether all signatures are among them.
 
-    A writer has sent the text already, as one detail with the index 0. So the signature of one text has this index too;
-    those of several texts would be wrong for the joined text.
+    A writer has sent the text already, as one detail. So the signature of one text has the index of this detail; those
+    of several texts would be wrong for the joined text.
     """
     merged = merge_reasoning_details(details)
     signed = [detail for detail in merged if _streamed_field(detail) is not None and detail.get("signature")]
@@ -115,7 +115,7 @@ def unstreamed_details(details: list[Any]) -> tuple[list[Any], bool]:
         if field is None:
             unstreamed.append(detail)
         elif is_one and signed:
-            unstreamed.append({**{name: value for name, value in detail.items() if name != field}, "index": 0})
+            unstreamed.append({**{name: value for name, value in detail.items() if name != field}, "index": text_index})
     return unstreamed, is_one or not signed
 
 
