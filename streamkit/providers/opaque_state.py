@@ -9,7 +9,7 @@ A client that drops the field loses nothing but the state.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -52,40 +52,93 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
     texts = {_position(state): state for state in found if state.block == "text"}
     origin = found[0].origin if found else None
     counts: Counter[str] = Counter()
-    text_count = 0
     blocks: list[Block] = []
+    places: dict[int, tuple[int, int]] = {}  # of reasoning whose message joins blocks, by the identity of its block
     for block, entry in zip(content.blocks, states, strict=True):
         own = [state for state in entry if state is not None]
         origin = own[0].origin if own else origin
         for before in [each for state in own for each in state.before if each.block == "reasoning"]:
             _insert_reasoning(blocks, before)
-        reasoning = [_restore_reasoning(state) for state in own if state.block == "reasoning"]
+        carried = [state for state in own if state.block == "reasoning"]
         if isinstance(block, ToolCallBlock):
             state = own[0] if own else calls.get((block.name, counts[block.name]))
             counts[block.name] += 1
             blocks.append(_restore_call(_without_state(block), origin, state))
-        elif reasoning:
+        elif carried:
+            reasoning = [_restore_reasoning(each) for each in carried]
             if blocks and _repeats(blocks[-1], reasoning[0]):
                 blocks.pop()
             blocks += reasoning
+            found_places = zip(reasoning, map(_place, carried), strict=True)
+            places |= {id(each): place for each, place in found_places if place is not None}
         elif isinstance(block, TextBlock):
             text = _with_origin(_without_state(block) if entry else block, origin)
-            text_state = own[0] if own else texts.get((None, text_count))
-            text_count += 1
-            if text_state is not None and text_state.block == "text":
-                text = copy_with(text, metadata={**text_state.metadata, **text.metadata})
-            blocks.append(text)
+            blocks.append(_with_text_state(text, own[0]) if own and own[0].block == "text" else text)
         elif not entry:
             blocks.append(block)
         elif isinstance(block, ReasoningBlock) and block.text:
             blocks.append(_without_state(block))
-    return copy_with(content, blocks=blocks)
+    if places:
+        blocks = _in_order(blocks, places)
+    return copy_with(content, blocks=_with_text_states(blocks, texts) if texts else blocks)
 
 
 def _position(state: UpstreamState) -> tuple[str | None, int | None]:
     """Return the name and the number of a state's block; a client may have sent anything in their place."""
     name, number = state.fields.get("name"), state.fields.get("number")
     return (name if isinstance(name, str) else None, number if isinstance(number, int) else None)
+
+
+def _place(state: UpstreamState) -> tuple[int, int] | None:
+    """Return the characters of text and the number of calls before a block of reasoning, if its state has them."""
+    length, calls = state.fields.get("text_length"), state.fields.get("calls")
+    return (length, calls) if isinstance(length, int) and isinstance(calls, int) else None
+
+
+def _in_order(blocks: Sequence[Block], places: Mapping[int, tuple[int, int]]) -> list[Block]:
+    """Return the blocks of a message with its reasoning where it was between texts and calls.
+
+    Anthropic's models refuse thinking in another order than theirs, and a reasoning item of the Responses API must be
+    before the item that it led to.
+    """
+    others = deque(block for block in blocks if id(block) not in places and not isinstance(block, ToolCallBlock))
+    calls = deque(block for block in blocks if isinstance(block, ToolCallBlock))
+    result: list[Block] = []
+    length = count = 0
+    for reasoning in (block for block in blocks if id(block) in places):
+        length_before, calls_before = places[id(reasoning)]
+        while others and length < length_before:
+            block, text = others.popleft(), ""
+            if isinstance(block, TextBlock):
+                text = block.text[: length_before - length]
+                if len(text) < len(block.text):
+                    others.appendleft(copy_with(block, text=block.text[len(text) :]))
+                    unmarked = {name: value for name, value in block.metadata.items() if name != "cache"}
+                    block = copy_with(block, text=text, metadata=unmarked)
+            result.append(block)
+            length += len(text)
+        while calls and count < calls_before:
+            result.append(calls.popleft())
+            count += 1
+        result.append(reasoning)
+    return [*result, *others, *calls]
+
+
+def _with_text_states(blocks: Sequence[Block], states: Mapping[Any, UpstreamState]) -> list[Block]:
+    """Return the blocks with the states of texts that other blocks have carried, by the number of the text."""
+    result: list[Block] = []
+    count = 0
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            state = states.get((None, count))
+            block = block if state is None else _with_text_state(block, state)
+            count += 1
+        result.append(block)
+    return result
+
+
+def _with_text_state(text: Block, state: UpstreamState) -> Block:
+    return copy_with(text, metadata={**state.metadata, **text.metadata})
 
 
 def _insert_reasoning(blocks: list[Block], state: UpstreamState) -> None:

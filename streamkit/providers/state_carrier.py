@@ -62,6 +62,9 @@ class StateCarrier:
         self._counts: defaultdict[tuple[int, str], int] = defaultdict(int)  # of calls, by choice and name
         self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
         self._text_counts: defaultdict[int, int] = defaultdict(int)  # by choice
+        self._joins_blocks = provider.traits.joins_blocks
+        self._text_lengths: defaultdict[int, int] = defaultdict(int)  # by choice, if blocks are joined
+        self._call_counts: defaultdict[int, int] = defaultdict(int)  # by choice
         self._text_states: dict[int, UpstreamState] = {}  # of the last text, by choice, until something follows it
         self._held: dict[int, list[UpstreamState]] = {}  # states for the next call, by choice
         self._unwritten: dict[int, list[UpstreamState]] = {}  # those of reasoning that no block has carried yet
@@ -76,6 +79,10 @@ class StateCarrier:
         reasoning has its own only if text or the end follows.
         """
         if not (self._text_states or self._unwritten) and _CARRYING.isdisjoint(map(type, events)):
+            if self._joins_blocks:
+                for event in events:
+                    if type(event) is Text:
+                        self._text_lengths[event.choice] += len(event.text)
             return [*events]
         ready = {event.call.id: event for event in events if isinstance(event, ToolCallReady)}
         carried: set[str] = set()
@@ -105,6 +112,8 @@ class StateCarrier:
                 if self._needs_block(event.call) and event.call.id not in carried:
                     result.append(self._state_block(event))
             else:
+                if type(event) is Text:
+                    self._text_lengths[event.choice] += len(event.text)
                 result.append(event)
         return result
 
@@ -128,6 +137,8 @@ class StateCarrier:
             "opaque": metadata.pop("opaque", None),
             "texts": self._text_counts[event.choice] if self._traits.calls_carry_reasoning else None,
         }
+        if self._joins_blocks:
+            fields |= {"text_length": self._text_lengths[event.choice], "calls": self._call_counts[event.choice]}
         state = UpstreamState(
             self._origin,
             "reasoning",
@@ -171,6 +182,7 @@ class StateCarrier:
         key = (event.choice, event.call.name)
         self._numbers[event.call.id] = self._counts[key]
         self._counts[key] += 1
+        self._call_counts[event.choice] += 1
 
     def _call_state(self, call: ToolCall, before: Sequence[UpstreamState] = ()) -> UpstreamState:
         fields = {"name": call.name, "number": self._numbers.get(call.id, 0)}

@@ -118,6 +118,8 @@ class Traits(WireTraits):
             another provider, for (state, whether the block has text); None if the wire has no field for it.
         call_state: the same for a call: its metadata; None if a block of reasoning must carry it.
         calls_carry_reasoning: clients of the wire send the state of calls back and not that of reasoning.
+        joins_blocks: a message has all its reasoning, all its text and all its calls in a field each, so that their
+            order is lost.
     """
 
     name: str
@@ -177,6 +179,7 @@ class Traits(WireTraits):
     )
     call_state: Callable[[str], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
     calls_carry_reasoning: bool = False
+    joins_blocks: bool = False
 
     def facts_for(self, model: str | None) -> ModelFacts:
         """Return the declared facts of a model; those of an unknown one if no pattern matches."""

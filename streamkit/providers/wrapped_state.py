@@ -40,6 +40,9 @@ class UpstreamState:
         metadata: the block's further metadata.
         before: the states of the blocks before it, for clients that keep only those of calls. Of reasoning the field
             ``texts`` is the number of texts before it.
+
+    Where messages join blocks (`Traits.joins_blocks`), reasoning has the fields ``text_length`` and ``calls``: the
+    characters of text and the number of calls before it.
     """
 
     origin: Mapping[str, Any]

@@ -133,6 +133,7 @@ class ChatDialect(Traits):
     reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
         default=reasoning_state, repr=False, compare=False
     )
+    joins_blocks: bool = True
     call_state: Callable[[str], dict[str, Any]] | None = field(default=call_state, repr=False, compare=False)
     # requests
     reasoning_field: str | None = None
