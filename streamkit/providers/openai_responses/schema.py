@@ -230,6 +230,7 @@ class PlainDeltaEvent(Struct, gc=False, forbid_unknown_fields=True):
     command_index: Any = None
     stream_id: Any = None  # of a WebSocket with several responses at once
     agent: Any = None  # its item has it, too
+    model: Any = None  # LiteLLM's proxy: in every event, as the client named it
 
 
 class DeltaEvent(Struct, gc=False):

@@ -292,9 +292,11 @@ def test_an_error_of_the_whole_response_ends_it() -> None:
     assert [event[2] for event in records if event[0] == "fail"] == ["Sorry."]
 
 
-@pytest.mark.parametrize("field", [{"stream_id": "lane-1"}, {"agent": {"agent_name": "reviewer"}}])
+@pytest.mark.parametrize("field", [{"stream_id": "lane-1"}, {"agent": {"agent_name": "reviewer"}}, {"model": "alias"}])
 @pytest.mark.parametrize("is_bytes", [False, True])
-def test_the_lane_and_the_agent_of_a_delta_are_no_unknown_fields(field: dict[str, Any], is_bytes: bool) -> None:
+def test_the_lane_the_agent_and_the_model_of_a_delta_are_no_unknown_fields(
+    field: dict[str, Any], is_bytes: bool
+) -> None:
     turn = Turn("openai_responses")
     for event in (
         {"type": "response.created", "response": {"id": "resp_1", "model": "m"}},
