@@ -110,7 +110,8 @@ class OutputItem(Struct, eq=False):
         sent_id: of a message, the id to send back, which is that of its snapshot.
         phase: of a message, its phase.
         agent: of a message, the agent of the provider that wrote it.
-        raw: of a type that is not read, the item as it started.
+        raw: of a type that is not read, the item as it started; of reasoning, its first snapshot, if that has no
+            encrypted content.
         name: of a call, the name of its tool; of a server tool, the tool's name.
         server_id: of a server tool, the id of its call in the sink.
         initial_arguments: of a call, the arguments in the event that started it; of a patch, its JSON before the diff.

@@ -80,6 +80,7 @@ class TextReader:
         elif not is_first:
             # Reasoning of a later snapshot is encrypted anew, and "the completed reasoning item from the
             # response.output_item.done event" is the one to be sent back (the SDK's ResponseReasoningItemParam).
+            self._add_state(item, raw)
             return
         for kind, field in _LISTS[item.type]:
             content = raw.get(field)
@@ -87,6 +88,19 @@ class TextReader:
                 self._read_part_snapshots(item, kind, content)
         if item.type == "reasoning":
             self._choice.add_metadata({"opaque": raw}, item.key)
+            if not raw.get("encrypted_content"):
+                item.raw = raw
+
+    def _add_state(self, item: OutputItem, raw: Json) -> None:
+        """Add the encrypted content of a later snapshot to reasoning that came without any.
+
+        LiteLLM's proxy has the signatures of other providers only in the item of the response's end
+        (``_encode_thinking_blocks`` in its ``litellm_completion_transformation``).
+        """
+        state = raw.get("encrypted_content")
+        if state and item.raw is not None:
+            self._choice.add_metadata({"opaque": {**item.raw, "encrypted_content": state}}, item.key)
+            item.raw = None
 
     def finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial texts of an item that has no snapshot and will get none."""

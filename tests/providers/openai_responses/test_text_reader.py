@@ -156,6 +156,21 @@ def test_the_reasoning_item_is_kept_complete_with_its_first_block() -> None:
     assert content.blocks[1].metadata["summary_index"] == 1
 
 
+def test_the_state_of_reasoning_that_only_the_final_output_has_is_added_to_its_item() -> None:
+    complete = reasoning_item("One.", "Two.")
+    final = {"type": "reasoning", "id": complete["id"], "role": "assistant", "status": "completed", "content": []}
+    events = [
+        item_added(reasoning_item()),
+        item_done(complete),
+        item_added(call_item(), 1),
+        item_done(call_item("{}"), 1),
+    ]
+    content = parse_content(*events, response_end(output=[{**final, "encrypted_content": "E"}, call_item("{}")]))
+    assert [block.type for block in content.blocks] == ["reasoning", "reasoning", "tool_call"]
+    assert content.blocks[0].opaque == {**complete, "encrypted_content": "E"}
+    assert content.blocks[1].opaque is None
+
+
 def test_reasoning_without_an_end_is_taken_from_the_final_output() -> None:
     complete = reasoning_item(encrypted_content="E")
     content = parse_content(
