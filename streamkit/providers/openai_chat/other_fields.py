@@ -32,6 +32,13 @@ _TOOL_CALL = _known_fields(schema.ToolCall)
 _FUNCTION = _known_fields(schema.Function)
 _CUSTOM = _known_fields(schema.Custom)
 
+#: LiteLLM's field of what Chat Completions has no field for, at a choice, a delta, a message and a call. Since 1.106
+#: most of it is sent elsewhere, too: reasoning in its own fields, the signature of a call in the call's id.
+_NESTED = "provider_specific_fields"
+_REPEATED = frozenset(
+    {"reasoning_content", "reasoningContent", "reasoningContentBlocks", "thinking_blocks", "thought_signature"}
+)
+
 
 def report_other_fields(sink: Sink, chunk: dict[str, Any]) -> None:
     """Report the fields of a chunk that the parser does not read, to the sink.
@@ -64,11 +71,24 @@ def _report_call(sink: Sink, call: dict[str, Any]) -> None:
 def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str) -> None:
     if known.issuperset(value):
         return
+    nested = value.get(_NESTED)
+    if isinstance(nested, dict):
+        repeated = _REPEATED.union(("thought_signatures",)) if value.get("tool_calls") else _REPEATED
+        _report_nested(sink, nested, repeated, f"{place}{_NESTED}.")
+        known = known.union((_NESTED,))
     facts = {name: value[name] for name in schema.RARE_RESPONSE_FIELDS if has_value(value.get(name))}
     if facts:
         sink.add_response_metadata(facts)
         known = known.union(facts)
     report_unknown_fields(sink, value, known, place)
+
+
+def _report_nested(sink: Sink, fields: dict[str, Any], known: frozenset[str], place: str) -> None:
+    """Report LiteLLM's further fields of an object, except those that repeat others."""
+    facts = {name: fields[name] for name in schema.CHOICE_RESPONSE_FIELDS if has_value(fields.get(name))}
+    if facts:
+        sink.add_response_metadata(facts)
+    report_unknown_fields(sink, fields, known.union(facts), place)
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

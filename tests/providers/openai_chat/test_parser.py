@@ -473,6 +473,30 @@ def test_an_unknown_field_is_found_amid_plain_deltas_once_for_each_name() -> Non
     ]
 
 
+def test_the_further_fields_of_litellm_warn_only_for_what_no_other_field_has() -> None:
+    thinking = [{"type": "thinking", "thinking": "Hm.", "signature": "S"}]
+    fields = {"thinking_blocks": thinking}
+    call = {"index": 0, "id": "call_1__thought__UQ==", "function": {"name": "f", "arguments": "{}"}}
+    call["provider_specific_fields"] = {"thought_signature": "UQ=="}
+    last = chat({"provider_specific_fields": {"reasoningContent": {"text": "Hm."}}}, "tool_calls")
+    last["choices"][0]["provider_specific_fields"] = {"native_finish_reason": "STOP"}
+    turn, _ = _read(
+        chat({"reasoning_content": "Hm.", "thinking_blocks": thinking, "provider_specific_fields": fields}),
+        chat({"tool_calls": [call], "provider_specific_fields": {"thought_signatures": ["UQ=="]}}),
+        last,
+    )
+    assert (turn.warnings, turn.metadata) == ([], {"native_finish_reason": "STOP"})
+    turn, _ = _read(
+        chat({"content": "Hi", "provider_specific_fields": {"citation": {"url": "u"}, "thought_signatures": ["UQ=="]}}),
+        chat({"provider_specific_fields": "x"}, "stop"),
+    )
+    assert [warning.message.split("'")[1] for warning in turn.warnings] == [
+        "delta.provider_specific_fields.citation",
+        "delta.provider_specific_fields.thought_signatures",
+        "delta.provider_specific_fields",
+    ]
+
+
 def test_an_unknown_chunk_is_not_searched_for_fields() -> None:
     turn, seen = run("openai_chat", [{"type": "ping", "x": 1}, chat({"content": "Hi"}, "stop")], complete=True)
     assert (turn.text, turn.warnings) == ("Hi", [])
