@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -179,6 +179,15 @@ def to_stream_error(exception: BaseException) -> StreamError:
     return StreamError("transport_error", message, raw=message)
 
 
+#: The headers that say how long to wait, and their unit in seconds. LiteLLM's proxy renames those of its providers.
+_WAITS: Final = {
+    "retry-after": 1.0,
+    "retry-after-ms": 0.001,
+    "llm_provider-retry-after": 1.0,
+    "llm_provider-retry-after-ms": 0.001,
+}
+
+
 def read_status(code: int, headers: Mapping[str, str], error_name_header: str | None) -> HttpStatus:
     """Return a status and what its headers say of an error.
 
@@ -192,7 +201,7 @@ def read_status(code: int, headers: Mapping[str, str], error_name_header: str | 
     location: str | None = None
     for name, value in headers.items():
         lower = name.lower()
-        scale = {"retry-after": 1.0, "retry-after-ms": 0.001}.get(lower)
+        scale = _WAITS.get(lower)
         # A date is ignored, because reading it needs a clock.
         if wait is None and scale is not None and value.strip().replace(".", "", 1).isdecimal():
             wait = float(value) * scale

@@ -223,6 +223,7 @@ def test_a_failed_status_makes_the_body_an_error() -> None:
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after-ms": "1500"}, 1.5),
         ({"RETRY-AFTER": "3"}, 3.0),
+        ({"llm_provider-retry-after": "7"}, 7.0),
         ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
         ({"Retry-After": "nan"}, None),
         ({"Retry-After": "-1"}, None),

@@ -27,7 +27,7 @@ from msgspec.structs import force_setattr, replace
 
 from streamkit.calls import ErrorCode, StreamError
 
-__all__ = ["STATUS_CODES", "ErrorRules", "MessageRule"]
+__all__ = ["LITELLM_OVERFLOW", "STATUS_CODES", "ErrorRules", "MessageRule"]
 
 #: The meaning of a status without another sign. 413 is a limit of bytes or of tokens; either way less must be sent.
 STATUS_CODES: Final[dict[int, ErrorCode]] = {
@@ -56,9 +56,9 @@ _WRITTEN_STATUSES: Final[dict[ErrorCode, tuple[int, ...]]] = {
     "overloaded": (503, 429, 500, 502, 504),
     "content_policy": (400, 403),
 }
-#: These count also next to a general name, such as Groq's rate_limit_exceeded with 413, or OpenAI's
-#: invalid_request_error with 404.
-_DEFINITE_STATUSES = (402, 404, 413)
+#: These count also next to a general name, such as Groq's rate_limit_exceeded with 413, OpenAI's invalid_request_error
+#: with 404, or LiteLLM's with 401.
+_DEFINITE_STATUSES = (401, 402, 404, 413)
 
 #: The order in which one of several codes is used.
 _PRECEDENCE: Final[tuple[ErrorCode, ...]] = (
@@ -96,6 +96,10 @@ class MessageRule(Struct, frozen=True):
     pattern: str
     must_exceed: bool = False
     is_own: bool = True
+
+
+#: LiteLLM's proxy begins the message of an overflow with the name of its exception, on each of its wires.
+LITELLM_OVERFLOW: Final = MessageRule("context_overflow", r"litellm\.contextwindowexceedederror", is_own=False)
 
 
 class ErrorRules(Struct, frozen=True):

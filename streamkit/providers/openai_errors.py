@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streamkit.calls import StreamError
 from streamkit.providers.decoding import as_integer, as_text, error_message
-from streamkit.providers.error_rules import ErrorRules, MessageRule
+from streamkit.providers.error_rules import LITELLM_OVERFLOW, ErrorRules, MessageRule
 
 __all__ = ["ERRORS", "error_body", "to_stream_error"]
 
@@ -67,6 +67,7 @@ ERRORS: Final = ErrorRules(
             r"limit:? (?P<limit>[\d,]+)\b.{0,60}?\brequested:? (?P<requested>[\d,]+)",
             must_exceed=True,
         ),
+        LITELLM_OVERFLOW,
         MessageRule("quota_exceeded", r"exceeded your current quota"),
         MessageRule("content_policy", r"violating our usage policy"),  # with the code invalid_prompt
     ),

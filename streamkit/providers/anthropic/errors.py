@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamkit.providers.error_rules import ErrorRules, MessageRule
+from streamkit.providers.error_rules import LITELLM_OVERFLOW, ErrorRules, MessageRule
 
 __all__ = ["ERRORS"]
 
@@ -51,6 +51,7 @@ ERRORS: Final = ErrorRules(
             r"prompt exceeds max length|tokens in request more than max tokens allowed|context window exceeds limit",
             is_own=False,
         ),
+        LITELLM_OVERFLOW,
         MessageRule("content_policy", r"^content exists risk|^(?:input|output) new_sensitive", is_own=False),
         # An organization's own spend limit is an invalid_request_error with status 400.
         MessageRule("quota_exceeded", r"credit balance is too low|API usage limits"),

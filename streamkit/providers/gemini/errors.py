@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 from msgspec.structs import replace
 
 from streamkit.calls import ErrorCode, StreamError
-from streamkit.providers.error_rules import ErrorRules, MessageRule
+from streamkit.providers.error_rules import LITELLM_OVERFLOW, ErrorRules, MessageRule
 
 __all__ = ["ERRORS", "classify", "retry_delay"]
 
@@ -32,6 +32,8 @@ ERRORS: Final = ErrorRules(
             r"input token count(?: \((?P<requested>[\d,]+)\))? exceeds the maximum number of tokens allowed"
             r"(?: \((?P<limit>[\d,]+)\))?",
         ),
+        MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)", is_own=False),
+        LITELLM_OVERFLOW,
         # The sentence "You exceeded your current quota" is that of limits per minute too: the quota's id decides,
         # "GenerateRequestsPerDayPerProjectPerModel" (langgenius/dify#19838), or a limit of 0, of models that the tier
         # does not have (continuedev/continue#10062).
