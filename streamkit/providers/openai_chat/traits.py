@@ -43,6 +43,16 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "error": "error",
     "insufficient_system_resource": "error",  # DeepSeek
     "network_error": "error",  # Z.AI
+    "api_error": "error",  # Portkey's gateway: the type of an error in Anthropic's stream, this and the next nine
+    "authentication_error": "error",
+    "billing_error": "error",
+    "invalid_request_error": "error",
+    "not_found_error": "error",
+    "overloaded_error": "error",
+    "permission_error": "error",
+    "rate_limit_error": "error",
+    "request_too_large": "error",
+    "timeout_error": "error",
 }
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from wire_streams import Chunk, chat, chat_call, run
 
 from streamkit import Turn, providers
+from streamkit.calls import Finish
 from streamkit.events import Citation, Event, File, LogProbabilities, ServerTool, Text, Unknown
 from streamkit.history import FileBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.providers.openai_chat.schema import (
@@ -495,6 +496,12 @@ def test_the_further_fields_of_litellm_warn_only_for_what_no_other_field_has() -
         "delta.provider_specific_fields.thought_signatures",
         "delta.provider_specific_fields",
     ]
+
+
+@pytest.mark.parametrize("name", ["api_error", "overloaded_error", "rate_limit_error", "request_too_large"])
+def test_the_type_of_an_error_as_finish_reason_is_an_error(name: str) -> None:
+    turn, _ = _read(chat({"content": "Hi"}), {"choices": [{"finish_reason": name, "delta": {"content": ""}}]})
+    assert turn.finish == Finish("error", name)
 
 
 def test_an_unknown_chunk_is_not_searched_for_fields() -> None:
