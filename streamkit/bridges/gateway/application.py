@@ -258,7 +258,10 @@ class _Service:
         except ReferenceNotFound as problem:
             await self._fail(404, str(problem), problem)
         except UsageError as problem:
-            await self._fail(400, str(problem), problem)
+            if self._attempt is not None and problem is self._attempt.defect:
+                await self._fail_internally(problem)
+            else:
+                await self._fail(400, str(problem), problem)
         except Exception as problem:
             await self._fail_internally(problem)
         finally:

@@ -9,8 +9,9 @@ depend on ASGI.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from inspect import iscoroutine
 from operator import is_
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from streamkit.bridges.gateway.routes import Route, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses, refuse_references_to_openai
 from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
 from streamkit.calls import StreamError
+from streamkit.errors import UsageError
 from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import asks_for_usage
 from streamkit.providers.provider_writer import Writer
@@ -56,6 +58,8 @@ class Attempt:
         changes: a sentence for each thing of the request that was changed or left out.
         response_headers: the headers of the upstream's response, once it began.
         watch: returns the response that is read in place of the upstream's; None for the upstream's own.
+        defect: what ``Upstream.ask``, or the reading of what it returned, has raised about a wrong use of this package:
+            no error of the client's request. None if there is none.
         has_ended: the last part was yielded.
     """
 
@@ -96,6 +100,7 @@ class Attempt:
         self._conversion: Conversion | None = None
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
+        self.defect: UsageError | None = None
         self.has_ended = False
 
     @property
@@ -153,6 +158,7 @@ class Attempt:
         async with AsyncExitStack() as stack:
             source = await self._open(stack)
             turn, writer, write = self.turn, self.writer, self.conversion.write
+            stack.enter_context(self._recorded_defects())
             async with aclosing(event_batches(turn, source)) as batches:
                 async for batch in batches:
                     is_done = turn.done
@@ -202,7 +208,30 @@ class Attempt:
         return failed
 
     async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
-        asked = self._upstream.ask(request)
-        response = await stack.enter_async_context(asked if self.watch is None else self.watch(request, asked))
+        with self._recorded_defects():
+            asked = self._upstream.ask(request)
+            if not hasattr(type(asked), "__aenter__"):
+                raise _wrong_ask(asked)
+            opened = asked if self.watch is None else self.watch(request, asked)
+            response = await stack.enter_async_context(opened)
         self.response_headers = getattr(response, "headers", None) or {}
         return response
+
+    @contextmanager
+    def _recorded_defects(self) -> Iterator[None]:
+        try:
+            yield
+        except UsageError as error:
+            self.defect = error
+            raise
+
+
+def _wrong_ask(asked: Any) -> UsageError:
+    """Return the error of a function that returned no context manager."""
+    if iscoroutine(asked):
+        asked.close()  # else Python warns that it was never awaited, after the error that says why
+    return UsageError(
+        "Upstream.ask must return an async context manager over the response, as http.stream(...) of httpx does, not"
+        f" {type(asked).__name__}: decorate an 'async def' that yields the response with"
+        " contextlib.asynccontextmanager"
+    )

@@ -1,0 +1,112 @@
+"""The gateway in a program of one's own: what its ``ask`` raises and returns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from streamkit.bridges.gateway import Exchange, Gateway, Upstream, UpstreamRequest
+from streamkit.errors import UsageError
+
+Json = dict[str, Any]
+
+CHUNKS: list[Json] = [
+    {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hello"}}]},
+    {"id": "c1", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"id": "c1", "choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}},
+]
+QUESTION: Json = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+
+
+def opening(response: Any) -> Callable[[UpstreamRequest], Any]:
+    """Return a function that opens a response; one that raises an exception, if that is the response."""
+
+    @asynccontextmanager
+    async def ask(request: UpstreamRequest) -> AsyncIterator[Any]:
+        if isinstance(response, Exception):
+            raise response
+        yield response() if callable(response) else response
+
+    return ask
+
+
+def send(
+    asks: Callable[[UpstreamRequest], Any] | Sequence[Callable[[UpstreamRequest], Any]],
+    path: str = "/v1/chat/completions",
+    *,
+    provider: str = "openai_chat",
+    **fields: Any,
+) -> tuple[httpx.Response, Exchange]:
+    """Send a request to a gateway over upstreams that are asked so; return the response and the report."""
+    reports: list[Exchange] = []
+    upstreams = [Upstream(provider=provider, ask=ask) for ask in (asks if isinstance(asks, list) else [asks])]
+
+    async def main() -> httpx.Response:
+        app = Gateway(*upstreams, report=reports.append)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+            return await client.post(path, json={**QUESTION, **fields})
+
+    response = anyio.run(main)
+    (report,) = reports
+    return response, report
+
+
+# ---------------------------------------------------------------- defects of ask
+
+
+async def no_context_manager(request: UpstreamRequest) -> list[Json]:
+    return CHUNKS
+
+
+async def generate(request: UpstreamRequest) -> AsyncIterator[Json]:
+    for chunk in CHUNKS:
+        yield chunk
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            no_context_manager,
+            "async context manager over the response, as http.stream(...) of httpx does, not coroutine",
+        ),
+        (generate, "contextlib.asynccontextmanager"),
+        (lambda request: CHUNKS, "not list"),
+        (opening(None), "an iterable of input or a response, not NoneType"),
+        (opening("Hello"), "feed() takes bytes, not str"),
+        (opening(UsageError("a wrong call")), "a wrong call"),
+    ],
+)
+def test_a_wrong_ask_is_a_defect_of_the_gateway_and_not_of_the_request(
+    ask: Callable[[UpstreamRequest], Any], message: str, stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that reads 400 corrects its request, and nobody looks at the gateway."""
+    with caplog.at_level(logging.ERROR):
+        response, report = send(ask, stream=stream)
+    assert response.status_code == 500
+    assert response.json()["error"]["message"] == "this gateway failed: UsageError"
+    assert message in (report.error or "")
+    assert message in caplog.text
+
+
+def test_a_request_that_the_next_upstream_cannot_get_is_the_clients_error() -> None:
+    def refuse(request: UpstreamRequest) -> Any:
+        raise ConnectionError("no route")
+
+    reports: list[Exchange] = []
+
+    async def main() -> httpx.Response:
+        no_model = Upstream(provider="openai_chat", ask=opening(CHUNKS), models={"m": ""})
+        app = Gateway(Upstream(provider="openai_chat", ask=refuse), no_model, report=reports.append)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+            return await client.post("/v1/chat/completions", json=QUESTION)
+
+    assert anyio.run(main).status_code == 400
+    assert reports[0].error == "UsageError: the request names no model: set the field 'model'"
