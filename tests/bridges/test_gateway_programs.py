@@ -110,3 +110,45 @@ def test_a_request_that_the_next_upstream_cannot_get_is_the_clients_error() -> N
 
     assert anyio.run(main).status_code == 400
     assert reports[0].error == "UsageError: the request names no model: set the field 'model'"
+
+
+# ---------------------------------------------------------------- the end of a response
+
+
+def closing_with(error: Exception, *parts: Json) -> Callable[[UpstreamRequest], Any]:
+    @asynccontextmanager
+    async def ask(request: UpstreamRequest) -> AsyncIterator[Any]:
+        yield parts or CHUNKS
+        raise error
+
+    return ask
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_connection_that_fails_when_it_is_closed_changes_nothing(
+    stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    response, report = send(closing_with(httpx.ReadError("reset")), stream=stream)
+    assert response.status_code == 200
+    assert "Hello" in response.text
+    assert (report.status, report.error, caplog.text) == (200, None, "")
+
+
+def test_the_next_upstream_is_asked_if_the_failed_one_cannot_be_closed_either() -> None:
+    overloaded = {"error": {"message": "overloaded", "type": "server_error", "code": None}}
+    response, report = send([closing_with(httpx.ReadError("reset"), overloaded), opening(CHUNKS)])
+    assert response.status_code == 200
+    assert report.upstream == 2
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_defect_after_the_end_of_a_response_is_logged_and_not_sent(
+    stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The body has ended, and servers raise an exception at a second end."""
+    with caplog.at_level(logging.ERROR):
+        response, report = send(closing_with(RuntimeError("at the end")), stream=stream)
+    assert response.status_code == 200
+    assert "failed" not in response.text
+    assert report.error == "RuntimeError: at the end"
+    assert "at the end" in caplog.text

@@ -10,7 +10,8 @@ depend on ASGI.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager, suppress
+from functools import partial
 from inspect import iscoroutine
 from operator import is_
 from typing import Any
@@ -213,7 +214,8 @@ class Attempt:
             if not hasattr(type(asked), "__aenter__"):
                 raise _wrong_ask(asked)
             opened = asked if self.watch is None else self.watch(request, asked)
-            response = await stack.enter_async_context(opened)
+            response = await opened.__aenter__()
+            stack.push_async_exit(partial(_close, opened))
         self.response_headers = getattr(response, "headers", None) or {}
         return response
 
@@ -235,3 +237,13 @@ def _wrong_ask(asked: Any) -> UsageError:
         f" {type(asked).__name__}: decorate an 'async def' that yields the response with"
         " contextlib.asynccontextmanager"
     )
+
+
+async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> bool | None:
+    """Close an upstream's response. A connection that fails at that changes nothing: the response was read, or left."""
+    try:
+        return await opened.__aexit__(*failure)
+    except Exception as error:
+        if error is failure[1] or not is_io_failure(error):
+            raise
+        return False

@@ -59,8 +59,8 @@ class ClientStream:
         """Return True if nothing was sent, and send nothing from here on; False if the response has started."""
         await self._wait_for_heartbeat()
         self._is_sending = False
-        self.has_ended = not self._has_started
-        return self.has_ended
+        self.has_ended = self.has_ended or not self._has_started
+        return not self._has_started
 
     async def write(self, part: bytes) -> None:
         """Send a part of the body."""
@@ -72,7 +72,9 @@ class ClientStream:
         self._last_sent = monotonic()
 
     async def end(self, part: bytes = b"") -> None:
-        """Send the last part of the body."""
+        """Send the last part of the body. A second one is not sent, such as an error after the end."""
+        if self.has_ended:
+            return
         await self._wait_for_heartbeat()
         self.has_ended = True
         await self._send({"type": "http.response.body", "body": part, "more_body": False})
