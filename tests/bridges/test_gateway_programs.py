@@ -1,17 +1,20 @@
-"""The gateway in a program of one's own: what its ``ask`` raises and returns."""
+"""The gateway in a program of one's own: what its ``ask`` raises and returns, and a server that loses its client."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 
-from streamkit.bridges.gateway import Exchange, Gateway, Upstream, UpstreamRequest
+from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
 from streamkit.errors import UsageError
 
 Json = dict[str, Any]
@@ -152,3 +155,92 @@ def test_a_defect_after_the_end_of_a_response_is_logged_and_not_sent(
     assert "failed" not in response.text
     assert report.error == "RuntimeError: at the end"
     assert "at the end" in caplog.text
+
+
+# ---------------------------------------------------------------- clients that have left, and servers that stop
+
+
+class Server:
+    """A server whose client leaves after some messages, and that raises an exception at the next one."""
+
+    def __init__(self, messages: int, **fields: Any) -> None:
+        self.scope: Json = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+            "path": "/v1/chat/completions", "raw_path": b"", "root_path": "", "query_string": b"", "headers": [],
+        }  # fmt: skip
+        self._body = [{"type": "http.request", "body": json.dumps({**QUESTION, **fields}).encode(), "more_body": False}]
+        self._messages = messages
+        self.sent: list[Any] = []
+        self.refused: list[Any] = []
+
+    async def receive(self) -> Json:
+        if not self._body:
+            await anyio.sleep_forever()
+        return self._body.pop()
+
+    async def send(self, message: Any) -> None:
+        if len(self.sent) == self._messages:
+            self.refused.append(message)
+            raise OSError("the connection is closed")
+        self.sent.append(message)
+
+
+async def generate_chunks() -> AsyncIterator[Json]:
+    for chunk in CHUNKS:
+        await anyio.lowlevel.checkpoint()
+        yield chunk
+
+
+async def wait_after_first_chunk() -> AsyncIterator[Json]:
+    yield CHUNKS[0]
+    await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
+@pytest.mark.parametrize(("stream", "messages"), [(True, 0), (True, 1), (True, 2), (False, 0), (False, 1)])
+def test_a_server_that_refuses_what_is_sent_has_lost_its_client(
+    stream: bool, messages: int, event_loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports: list[Exchange] = []
+    server = Server(messages, stream=stream)
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(generate_chunks)), report=reports.append)
+    anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
+    assert len(server.refused) == 1
+    (report,) = reports
+    assert (report.disconnected, report.error, caplog.text) == (True, None, "")
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
+def test_a_heartbeat_that_cannot_be_sent_ends_the_request(event_loop: str, caplog: pytest.LogCaptureFixture) -> None:
+    reports: list[Exchange] = []
+    server = Server(0, stream=True)
+
+    @asynccontextmanager
+    async def hang(request: UpstreamRequest) -> AsyncIterator[Any]:
+        await anyio.sleep_forever()
+        yield
+
+    upstream = Upstream(provider="openai_chat", ask=hang)
+    app = Gateway(upstream, report=reports.append, limits=GatewayLimits(silence=0.01))
+    anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
+    (report,) = reports
+    assert (report.disconnected, report.error, caplog.text) == (True, None, "")
+
+
+def test_the_report_of_a_request_that_the_server_cancels_does_not_blame_the_upstream() -> None:
+    reports: list[Exchange] = []
+    server = Server(100, stream=True)
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(wait_after_first_chunk)), report=reports.append)
+
+    async def main() -> None:
+        task = asyncio.create_task(app(server.scope, server.receive, server.send))
+        while len(server.sent) < 2:
+            await anyio.lowlevel.checkpoint()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    anyio.run(main)
+    (report,) = reports
+    assert report.error == "the server canceled the request before the end of the response"
+    assert not report.disconnected

@@ -16,6 +16,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+import anyio
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -158,6 +159,13 @@ class _Service:
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
+        try:
+            await self._run()
+        except OSError:
+            # A send after the client has left may raise a subclass of it: https://github.com/django/asgiref/pull/431
+            self._exchange.disconnected = True
+
+    async def _run(self) -> None:
         reply = self._reply_without_body()
         if reply is not None:
             await self._reply(reply)
@@ -232,8 +240,12 @@ class _Service:
         if self._attempt is not None:
             self._attempt.prepare()
         silence = self._gateway._limits.silence
-        await self._stream.wait_for_disconnect(self._receive, silence, self._describe_heartbeat)
-        self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
+        try:
+            await self._stream.wait_for_disconnect(self._receive, silence, self._describe_heartbeat)
+        except OSError:  # a heartbeat could not be sent
+            self._exchange.disconnected = True
+        else:
+            self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
         return self._exchange.disconnected
 
     async def _respond(self, body: Any) -> None:
@@ -262,6 +274,12 @@ class _Service:
                 await self._fail_internally(problem)
             else:
                 await self._fail(400, str(problem), problem)
+        except OSError:  # only what is sent to the client raises it here
+            self._exchange.disconnected = True
+        except anyio.get_cancelled_exc_class():
+            if not self._exchange.disconnected:
+                self._exchange.error = "the server canceled the request before the end of the response"
+            raise
         except Exception as problem:
             await self._fail_internally(problem)
         finally:
