@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
+from streamkit.bridges.tap import ExchangeObserver
 from streamkit.errors import UsageError
 
 Json = dict[str, Any]
@@ -113,6 +114,25 @@ def test_a_request_that_the_next_upstream_cannot_get_is_the_clients_error() -> N
 
     assert anyio.run(main).status_code == 400
     assert reports[0].error == "UsageError: the request names no model: set the field 'model'"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"provider": "antropic"}, "unknown provider 'antropic'"),
+        ({"ask": None}, "must be a function"),
+        ({"secrets": "a-key-of-more-than-8-characters"}, r"secrets=\[key\]"),
+    ],
+)
+def test_an_upstream_that_cannot_be_asked_is_refused_when_it_is_made(fields: Json, message: str) -> None:
+    """Else each client is told of it, with status 400; and a key that is no list is never masked."""
+    with pytest.raises(UsageError, match=message):
+        Upstream(**{"provider": "openai_chat", "ask": opening(CHUNKS), **fields})
+
+
+def test_the_secrets_of_a_tap_are_a_list() -> None:
+    with pytest.raises(UsageError, match=r"secrets=\[key\]"):
+        ExchangeObserver(secrets="a-key-of-more-than-8-characters")
 
 
 # ---------------------------------------------------------------- the end of a response

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
+from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
 from streamkit.redaction import redact_secrets
@@ -64,7 +65,8 @@ class Upstream:
             placeholder, as local servers accept it, and is not masked.
 
     Raises:
-        UsageError: the number of seconds is not above 0.
+        UsageError: the provider is unknown, ``ask`` is no function, ``secrets`` is one text, or the number of seconds
+            is not above 0.
     """
 
     provider: str | Provider
@@ -75,6 +77,11 @@ class Upstream:
     secrets: Sequence[str] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        providers.get(self.provider)  # raises what the first client would get
+        if not callable(self.ask):
+            raise UsageError(f"Upstream.ask must be a function that opens the response, not {self.ask!r}")
+        if isinstance(self.secrets, str):  # each character would be a secret, too short to be masked
+            raise UsageError("Upstream.secrets takes a list of texts, not one text: secrets=[key]")
         check_seconds("first_event_timeout", self.first_event_timeout)
 
     def model_for(self, model: str | None) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit.bridges.tap.observed_exchange import ExchangeEnd, ExchangeStart
 from streamkit.bridges.tap.relay import Relay
 from streamkit.copied_source import CopiedSource
+from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
     from streamkit.bridges.gateway import Exchange, Upstream, UpstreamRequest
@@ -85,9 +86,14 @@ class ExchangeObserver:
         relays: get the copies.
         secrets: texts that are masked in every exchange.
         clock: returns the time, in seconds since 1970.
+
+    Raises:
+        UsageError: ``secrets`` is one text.
     """
 
     def __init__(self, *relays: Relay, secrets: Sequence[str] = (), clock: Callable[[], float] = time.time) -> None:
+        if isinstance(secrets, str):  # each character would be a secret, too short to be masked
+            raise UsageError("ExchangeObserver takes a list of texts, not one text: secrets=[key]")
         self._relays = relays
         self._secrets = tuple(secrets)
         self._clock = clock
