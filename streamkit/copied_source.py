@@ -15,7 +15,7 @@ from streamkit.source import BYTES
 
 __all__ = ["CopiedSource", "InputSink"]
 
-_OF_A_RESPONSE = ("aiter_bytes", "iter_bytes", "status_code", "headers", "stream")
+_OF_A_RESPONSE = ("aiter_bytes", "iter_bytes", "status_code", "headers", "response", "stream")
 
 
 class InputSink(Protocol):

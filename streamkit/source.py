@@ -6,7 +6,7 @@ depend on events, pydantic, providers or tools.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -21,7 +21,7 @@ from streamkit.source_failure import find_failed_response, is_programming_error
 from streamkit.time_limits import TimeLimits
 from streamkit.turn import Turn
 
-__all__ = ["BYTES", "Source", "is_readable"]
+__all__ = ["BYTES", "Source", "headers_of", "is_readable", "status_of"]
 
 #: Seconds that a source may take to close, canceled or not; a peer that does not respond must not block the program.
 CLOSING_TIME = 5.0
@@ -45,6 +45,24 @@ def is_readable(source: Any) -> bool:
         or (hasattr(source, "__iter__") and not isawaitable(source))
         or _find_body_reader(source) is not None
     )
+
+
+def status_of(response: Any) -> int | None:
+    """Return the HTTP status of a response, None if it has none."""
+    status = getattr(response, "status_code", None)
+    if status is None:
+        status = getattr(response, "status", None)  # aiohttp and urllib3
+    return status if isinstance(status, int) else None
+
+
+def headers_of(source: Any) -> Mapping[str, str]:
+    """Return the headers of a response, also of one within an SDK's stream or boto3's result; empty if it has none."""
+    facts = source.get("ResponseMetadata") if isinstance(source, dict) else None
+    found: Any = facts.get("HTTPHeaders") if isinstance(facts, Mapping) else None
+    for holder in (source, getattr(source, "response", None)):  # the SDKs' streams have httpx's response
+        if found is None:
+            found = getattr(holder, "headers", None)
+    return found if hasattr(found, "get") and hasattr(found, "items") else {}
 
 
 def report_rejection(turn: Turn, exception: Exception) -> bool:
@@ -154,11 +172,8 @@ class Source:
         return self._iterator
 
     def _report_status(self, response: Any) -> None:
-        status = getattr(response, "status_code", None)
-        if status is None:
-            status = getattr(response, "status", None)  # aiohttp and urllib3
-        headers = getattr(response, "headers", None)
-        if isinstance(status, int) and (headers is None or hasattr(headers, "items")):
+        status, headers = status_of(response), getattr(response, "headers", None)
+        if status is not None and (headers is None or hasattr(headers, "items")):
             self._turn.response(status, headers)
 
     async def aclose(self) -> None:

@@ -239,7 +239,8 @@ def _read_body(response: Any, exception: BaseException) -> bytes:
         with suppress(Exception):  # it was read, or its connection has failed
             if isinstance(data := read(_MOST_OF_BODY), bytes) and data:
                 return data
-    bodies = (getattr(exception, name, None) for name in ("body", "details", "error"))
+    # ``detail`` is the text of the HTTPException of Starlette, FastAPI and Litestar, with which a program refuses.
+    bodies = (getattr(exception, name, None) for name in ("body", "details", "error", "detail"))
     return _to_bytes(next((body for body in bodies if body), None))
 
 

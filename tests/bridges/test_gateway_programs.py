@@ -12,7 +12,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import httpx
+import openai
 import pytest
+from starlette.exceptions import HTTPException
 
 from streamkit.bridges.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
 from streamkit.bridges.tap import ExchangeObserver
@@ -133,6 +135,72 @@ def test_an_upstream_that_cannot_be_asked_is_refused_when_it_is_made(fields: Jso
 def test_the_secrets_of_a_tap_are_a_list() -> None:
     with pytest.raises(UsageError, match=r"secrets=\[key\]"):
         ExchangeObserver(secrets="a-key-of-more-than-8-characters")
+
+
+# ---------------------------------------------------------------- refusals
+
+
+LIMITS = {"retry-after": "17", "x-ratelimit-remaining-requests": "0", "x-should-retry": "false"}
+
+
+def refused_by_openai() -> openai.RateLimitError:
+    body = {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}
+    request = httpx.Request("POST", "https://api.openai.com/v1/chat/completions")
+    response = httpx.Response(429, headers={**LIMITS, "x-request-id": "req_1"}, json=body, request=request)
+    return openai.RateLimitError("Error code: 429", response=response, body=body["error"])
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_exception_of_an_sdk_has_the_headers_of_its_response(stream: bool) -> None:
+    response, report = send(opening(refused_by_openai()), stream=stream)
+    assert response.status_code == 429
+    assert response.json()["error"]["message"] == "Rate limit reached"
+    assert {name: response.headers.get(name) for name in LIMITS} == LIMITS
+    assert response.headers["x-request-id"] == report.request_id == "req_1"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_a_program_refuses_a_request_by_an_exception_with_a_status(path: str) -> None:
+    """As the endpoints of its framework do."""
+    refusal = HTTPException(429, "the budget of team-a is used up", headers={"Retry-After": "30"})
+    response, report = send(opening(refusal), path, provider="anthropic")
+    assert response.status_code == 429
+    assert response.json()["error"]["message"] == "the budget of team-a is used up"
+    assert response.headers["retry-after"] == "30"
+    assert (report.error or "").endswith("the budget of team-a is used up")
+
+
+class SdkStream:
+    """The stream of an SDK: chunks, and the response of httpx that they come from."""
+
+    def __init__(self) -> None:
+        self.response = httpx.Response(200, headers={"x-ratelimit-remaining-requests": "41", "x-request-id": "req_1"})
+
+    def __aiter__(self) -> AsyncIterator[Json]:
+        return generate_chunks()
+
+
+@pytest.mark.parametrize("is_observed", [False, True])
+def test_the_stream_of_an_sdk_has_the_headers_of_its_response(is_observed: bool) -> None:
+    async def main() -> httpx.Response:
+        observer = ExchangeObserver() if is_observed else None
+        app = Gateway(Upstream(provider="openai_chat", ask=opening(SdkStream())), observer=observer)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+            return await client.post("/v1/chat/completions", json={**QUESTION, "stream": True})
+
+    response = anyio.run(main)
+    assert (response.headers["x-ratelimit-remaining-requests"], response.headers["x-request-id"]) == ("41", "req_1")
+    assert "Hello" in response.text
+
+
+def test_the_result_of_boto3_has_the_headers_of_its_response() -> None:
+    chunks = [{"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "Hello"}}}]
+    end = [{"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": "end_turn"}}]
+    facts = {"HTTPStatusCode": 200, "HTTPHeaders": {"x-amzn-requestid": "id-1"}}
+    result = {"ResponseMetadata": facts, "stream": chunks + end}
+    response, report = send(opening(result), provider="bedrock_converse")
+    assert "Hello" in response.text
+    assert response.headers["x-request-id"] == report.request_id == "id-1"
 
 
 # ---------------------------------------------------------------- the end of a response

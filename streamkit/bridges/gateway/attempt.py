@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager, suppress
 from functools import partial
-from inspect import iscoroutine
 from operator import is_
 from typing import Any
 from urllib.parse import quote
@@ -23,14 +22,14 @@ from streamkit import providers
 from streamkit.bridges.gateway.conversion import Conversion
 from streamkit.bridges.gateway.routes import Route, client_provider
 from streamkit.bridges.gateway.stored_responses import StoredResponses, refuse_references_to_openai
-from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers
+from streamkit.bridges.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers, open_response
 from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import asks_for_usage
 from streamkit.providers.provider_writer import Writer
-from streamkit.source import Source
-from streamkit.source_failure import is_io_failure
+from streamkit.source import Source, headers_of
+from streamkit.source_failure import find_failed_response, is_io_failure
 from streamkit.stream_reader import event_batches
 from streamkit.time_limits import TimeLimits, has_content
 from streamkit.turn import Turn
@@ -204,19 +203,19 @@ class Attempt:
         except Exception as error:
             if not is_io_failure(error):
                 raise
+            if (rejection := find_failed_response(error)) is not None:
+                self.response_headers = {name.lower(): value for name, value in rejection.headers.items()}
             failed = Source(self.turn, ())
             failed.report(error)
         return failed
 
     async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
         with self._recorded_defects():
-            asked = self._upstream.ask(request)
-            if not hasattr(type(asked), "__aenter__"):
-                raise _wrong_ask(asked)
+            asked = open_response(self._upstream, request)
             opened = asked if self.watch is None else self.watch(request, asked)
             response = await opened.__aenter__()
             stack.push_async_exit(partial(_close, opened))
-        self.response_headers = getattr(response, "headers", None) or {}
+        self.response_headers = headers_of(response)
         return response
 
     @contextmanager
@@ -226,17 +225,6 @@ class Attempt:
         except UsageError as error:
             self.defect = error
             raise
-
-
-def _wrong_ask(asked: Any) -> UsageError:
-    """Return the error of a function that returned no context manager."""
-    if iscoroutine(asked):
-        asked.close()  # else Python warns that it was never awaited, after the error that says why
-    return UsageError(
-        "Upstream.ask must return an async context manager over the response, as http.stream(...) of httpx does, not"
-        f" {type(asked).__name__}: decorate an 'async def' that yields the response with"
-        " contextlib.asynccontextmanager"
-    )
 
 
 async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> bool | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import iscoroutine
 from typing import Any, TypeAlias
 
 from streamkit import providers
@@ -17,7 +18,16 @@ from streamkit.providers.provider import Provider
 from streamkit.redaction import redact_secrets
 from streamkit.time_limits import check_seconds
 
-__all__ = ["ANY_MODEL", "Ask", "Upstream", "UpstreamRequest", "feature_headers", "is_header_value", "limit_headers"]
+__all__ = [
+    "ANY_MODEL",
+    "Ask",
+    "Upstream",
+    "UpstreamRequest",
+    "feature_headers",
+    "is_header_value",
+    "limit_headers",
+    "open_response",
+]
 
 #: The model of ``Upstream.models`` for every name that is not listed.
 ANY_MODEL = "*"
@@ -98,6 +108,24 @@ class Upstream:
     def clean(self, text: str) -> str:
         """Return a text without secrets."""
         return redact_secrets(text, self.secrets)
+
+
+def open_response(upstream: Upstream, request: UpstreamRequest) -> AbstractAsyncContextManager[Any]:
+    """Return the response to a request, which is not open yet.
+
+    Raises:
+        UsageError: ``ask`` returned no context manager.
+    """
+    asked: Any = upstream.ask(request)
+    if hasattr(type(asked), "__aenter__"):
+        return asked  # type: ignore[no-any-return]
+    if iscoroutine(asked):
+        asked.close()  # else Python warns that it was never awaited, after the error that says why
+    raise UsageError(
+        "Upstream.ask must return an async context manager over the response, as http.stream(...) of httpx does, not"
+        f" {type(asked).__name__}: decorate an 'async def' that yields the response with"
+        " contextlib.asynccontextmanager"
+    )
 
 
 def feature_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
