@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 import openai
+import pydantic
 import pytest
 from starlette.exceptions import HTTPException
 
@@ -159,7 +160,7 @@ def test_the_exception_of_an_sdk_has_the_headers_of_its_response(stream: bool) -
     assert response.headers["x-request-id"] == report.request_id == "req_1"
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"])
 def test_a_program_refuses_a_request_by_an_exception_with_a_status(path: str) -> None:
     """As the endpoints of its framework do."""
     refusal = HTTPException(429, "the budget of team-a is used up", headers={"Retry-After": "30"})
@@ -201,6 +202,77 @@ def test_the_result_of_boto3_has_the_headers_of_its_response() -> None:
     response, report = send(opening(result), provider="bedrock_converse")
     assert "Hello" in response.text
     assert response.headers["x-request-id"] == report.request_id == "id-1"
+
+
+# ---------------------------------------------------------------- counts of tokens
+
+
+class AiohttpResponse:
+    """A response as that of aiohttp: the status and the body have names of their own."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status, self.headers, self.content = status, {"retry-after": "7"}, self
+        self._body = body
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        yield self._body[:3]
+        yield self._body[3:]
+
+    def close(self) -> None:
+        pass
+
+
+class Count(pydantic.BaseModel):
+    """The object of an SDK."""
+
+    input_tokens: int
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        AiohttpResponse(200, b'{"input_tokens":3}'),
+        {"input_tokens": 3},
+        b'{"input_tokens":3}',
+        Count(input_tokens=3),
+        [b'{"input_tok', b'ens":3}'],
+    ],
+)
+def test_a_count_is_read_from_whatever_a_stream_is_read_from(response: Any) -> None:
+    answer, report = send(opening(response), "/v1/messages/count_tokens", provider="anthropic")
+    assert (answer.status_code, answer.json()) == (200, {"input_tokens": 3})
+    assert report.error is None
+
+
+@pytest.mark.parametrize("is_raised", [False, True])
+def test_a_refused_count_has_the_status_and_the_body_of_the_upstream(is_raised: bool) -> None:
+    body = b'{"type":"error","error":{"type":"rate_limit_error","message":"later"}}'
+    refused = httpx.Response(429, headers={"retry-after": "7"}, content=body, request=httpx.Request("POST", "http://x"))
+    error = httpx.HTTPStatusError("status 429", request=refused.request, response=refused)
+    response = error if is_raised else AiohttpResponse(429, body)
+    answer, report = send(opening(response), "/v1/messages/count_tokens", provider="anthropic")
+    assert (answer.status_code, answer.content, answer.headers["retry-after"]) == (429, body, "7")
+    assert report.error == "the upstream refused to count tokens: status 429"
+
+
+def test_a_count_that_is_too_long_is_not_read_to_its_end() -> None:
+    parts: list[int] = []
+
+    async def generate_parts() -> AsyncIterator[bytes]:
+        for number in range(1000):
+            parts.append(number)
+            yield bytes(65_536)
+
+    answer, _ = send(opening(generate_parts), "/v1/messages/count_tokens", provider="anthropic")
+    assert answer.status_code == 502
+    assert len(parts) < 20
+
+
+def test_a_wrong_ask_is_a_defect_of_a_count_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        answer, _ = send(no_context_manager, "/v1/messages/count_tokens", provider="anthropic")
+    assert answer.status_code == 500
+    assert "async context manager over the response" in caplog.text
 
 
 # ---------------------------------------------------------------- the end of a response

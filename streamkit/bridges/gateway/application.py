@@ -231,7 +231,7 @@ class _Service:
             if count.error is not None:
                 exchange.error = self._gateway.clean(count.error)
             if count.body is None:
-                await self._reply(replies.refusal(self._client, count.status, exchange.error or ""))
+                await self._reply(replies.refusal(self._client, count.status, exchange.error or "", count.headers))
             else:
                 await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
 

@@ -22,10 +22,15 @@ from streamkit.bridges.gateway.upstream import (
     feature_headers,
     is_header_value,
     limit_headers,
+    open_response,
 )
 from streamkit.errors import UsageError
+from streamkit.providers.encoding import encode_json
 from streamkit.providers.provider import Provider
-from streamkit.source_failure import is_io_failure
+from streamkit.sdk_objects import to_plain
+from streamkit.source import BYTES, Source, headers_of, status_of
+from streamkit.source_failure import find_failed_response, is_io_failure
+from streamkit.turn import Turn
 
 __all__ = ["TokenCount", "can_count", "count_tokens"]
 
@@ -103,24 +108,44 @@ async def count_tokens(
 
 async def _ask(upstream: Upstream, request: UpstreamRequest) -> tuple[int, Mapping[str, str], bytes | None, str | None]:
     """Return the status, the headers, the body and the error of a response."""
-    data = bytearray()
     try:
         with anyio.fail_after(_PATIENCE):
-            async with upstream.ask(request) as response:
-                async for part in response.aiter_bytes():
-                    data += part
-                    if len(data) > _LONGEST:
-                        return 502, {}, None, f"the response to a count of tokens has more than {_LONGEST} bytes"
-                status = getattr(response, "status_code", 200)
-                headers = getattr(response, "headers", None) or {}
+            async with open_response(upstream, request) as response:
+                status, headers, data = await _read(upstream, response)
     except TimeoutError:
         return 504, {}, None, f"the upstream did not count tokens within {_PATIENCE:g} seconds"
+    except UsageError as error:  # of the program, not of the client's request
+        raise RuntimeError(f"Upstream.ask: {error}") from error
     except Exception as error:
         if not is_io_failure(error):
             raise
-        return 502, {}, None, f"the response to a count of tokens failed: {error or type(error).__name__}"
+        if (rejection := find_failed_response(error)) is None:
+            return 502, {}, None, f"the response to a count of tokens failed: {error or type(error).__name__}"
+        headers = {name.lower(): value for name, value in rejection.headers.items()}
+        status, data = rejection.status, rejection.body
+        if data[:1] != b"{":  # a text, which is no body of the wire
+            return status, headers, None, data.decode(errors="replace") or f"HTTP status {status}"
+    if len(data) > _LONGEST:
+        return 502, {}, None, f"the response to a count of tokens has more than {_LONGEST} bytes"
     body = upstream.clean(data.decode(errors="replace")).encode()
     return status, headers, body, None if status < 400 else f"the upstream refused to count tokens: status {status}"
+
+
+async def _read(upstream: Upstream, response: Any) -> tuple[int, Mapping[str, str], bytes]:
+    """Return the status, the headers and the body of a response; no more of a body than one part above the limit."""
+    source = Source(Turn(upstream.provider), response)  # opened and closed as that of a stream
+    data = bytearray()
+    try:
+        parts = source.open()
+        while len(data) <= _LONGEST:
+            try:
+                part = await anext(parts) if hasattr(parts, "__anext__") else next(parts)
+            except (StopAsyncIteration, StopIteration):
+                break
+            data += part if isinstance(part, BYTES) else encode_json(part if isinstance(part, dict) else to_plain(part))
+    finally:
+        await source.aclose()
+    return status_of(response) or 200, headers_of(response), bytes(data)
 
 
 def _limit_headers(route: Route, target: Provider, given: Mapping[str, str]) -> dict[str, str]:
