@@ -7,7 +7,7 @@ import pytest
 from bridges.gateway_clients import CLIENTS, read_turn
 from bridges.gateway_server import Target, serve_gateway
 
-from streamkit.bridges.gateway.routes import find_route
+from streamkit.bridges.gateway.routes import find_mounted_route, find_route
 from streamkit.testing import serve
 
 
@@ -43,6 +43,39 @@ from streamkit.testing import serve
 def test_a_version_too_many_or_too_few_in_the_base_url_is_no_error(path: str, client: str, action: str) -> None:
     route = find_route(path, {}, {})
     assert (route.client, route.action) == (client, action)
+
+
+@pytest.mark.parametrize(
+    ("path", "mounted_at", "expected", "client"),
+    [
+        ("/llm/api/chat", "/llm", "/api/chat", "ollama"),
+        ("/a/b/v2/chat", "/a/b", "/v2/chat", "cohere"),
+        ("/llm/", "/llm", "/", "openai_chat"),
+        ("/llm", "/llm", "/", "openai_chat"),
+        ("/llm//api/chat", "/llm/", "/api/chat", "ollama"),
+        # Behind a proxy that removes its prefix /proxy, which a server or a framework was told of.
+        ("/llm/api/chat", "/proxy/llm", "/api/chat", "ollama"),
+        ("/llm/model/m/converse", "/proxy/llm", "/model/m/converse", "bedrock_converse"),
+        ("/v2/chat", "/proxy", "/v2/chat", "cohere"),
+        # The same text is the proxy's prefix and the base of a wire.
+        ("/api/chat", "/api", "/api/chat", "ollama"),
+        ("/api/api/chat", "/api", "/api/chat", "ollama"),
+        ("/v1/messages", "/v1", "/messages", "anthropic"),
+        # Litestar ends the path of a mounted application with a slash.
+        ("/v1/chat/completions/", "", "/v1/chat/completions", "openai_chat"),
+        ("/llm/v1/models/m/", "/llm", "/v1/models/m", "openai_chat"),
+    ],
+)
+def test_a_mounted_gateway_knows_its_paths(path: str, mounted_at: str, expected: str, client: str) -> None:
+    found, route = find_mounted_route(path, mounted_at, {}, {})
+    assert (found, route.client) == (expected, client)
+    assert route.action != "unknown"
+    assert route.model in (None, "m")
+
+
+def test_an_unknown_path_of_a_mounted_gateway_is_named_without_its_prefix() -> None:
+    found, route = find_mounted_route("/llm/v1/embeddings", "/llm", {}, {})
+    assert (found, route.action) == ("/v1/embeddings", "unknown")
 
 
 def test_the_model_is_that_of_the_path_without_its_prefix() -> None:

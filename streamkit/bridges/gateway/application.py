@@ -29,7 +29,7 @@ from streamkit.bridges.gateway.client_stream import ClientStream
 from streamkit.bridges.gateway.exchange import Exchange
 from streamkit.bridges.gateway.limits import GatewayLimits
 from streamkit.bridges.gateway.observer import Observer
-from streamkit.bridges.gateway.routes import Route, client_provider, find_route
+from streamkit.bridges.gateway.routes import Route, client_provider, find_mounted_route
 from streamkit.bridges.gateway.stored_responses import ReferenceNotFound, StoredResponses
 from streamkit.bridges.gateway.token_counts import can_count, count_tokens
 from streamkit.bridges.gateway.upstream import ANY_MODEL, Upstream, is_header_value, limit_headers
@@ -89,8 +89,8 @@ class Gateway:
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
-        route = find_route(path, QueryParams(scope["query_string"]) if scope["query_string"] else {}, headers)
+        query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
+        path, route = find_mounted_route(str(scope["path"]), str(scope.get("root_path", "")), query, headers)
         exchange = Exchange(
             method=scope["method"], path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )

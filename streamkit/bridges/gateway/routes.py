@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from streamkit import providers
 from streamkit.providers.provider import Provider
 
-__all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_route"]
+__all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
 
 Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown"]
 
@@ -112,6 +112,39 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
             return Route(wire, "list_models", ("GET", "HEAD"), model=match.groupdict().get("model"))
     wires = (name for each in _versions_of(path) for name, pattern in _PREFIXES if pattern.match(each))
     return Route(next(wires, client), "unknown")
+
+
+def find_mounted_route(
+    path: str, mounted_at: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> tuple[str, Route]:
+    """Return the path of a request below the path at which the gateway is mounted, and its route.
+
+    Args:
+        path: the whole path, percent-decoded.
+        mounted_at: the ``root_path`` of ASGI.
+        query: the query's parameters.
+        headers: the request's headers, with names in lower case.
+    """
+    if not mounted_at and (usual := _USUAL.get(path)) is not None:
+        return path, _in_dialect(usual, headers)
+    paths = list(_paths_below(path, mounted_at))
+    for each in paths:
+        if (route := find_route(each, query, headers)).action != "unknown":
+            return each, route
+    return paths[0], find_route(paths[0], query, headers)
+
+
+def _paths_below(path: str, mounted_at: str) -> Iterator[str]:
+    """Yield the paths that a request may have below the one at which the gateway is mounted, the likeliest first.
+
+    ``root_path`` is a prefix of ``path`` by ASGI. With FastAPI's own ``root_path``, and behind a proxy that removes the
+    prefix (https://fastapi.tiangolo.com/advanced/behind-a-proxy/), only its last segments are, those of ``mount``, or
+    none of it. Litestar ends the path of a mounted application with a slash, and so do some clients.
+    """
+    starts = (mounted_at[at:] for at, character in enumerate(mounted_at) if character == "/")
+    below = [path.removeprefix(start) for start in starts if path.startswith(start + "/") or path == start]
+    for each in (*below, path):
+        yield each.rstrip("/") or "/"
 
 
 def _versions_of(path: str) -> Iterator[str]:
