@@ -239,8 +239,9 @@ def _read_body(response: Any, exception: BaseException) -> bytes:
         with suppress(Exception):  # it was read, or its connection has failed
             if isinstance(data := read(_MOST_OF_BODY), bytes) and data:
                 return data
-    # ``detail`` is the text of the HTTPException of Starlette, FastAPI and Litestar, with which a program refuses.
-    bodies = (getattr(exception, name, None) for name in ("body", "details", "error", "detail"))
+    # ``detail`` is the text of the HTTPException of Starlette, FastAPI and Litestar, with which a program refuses, and
+    # ``message`` all that LiteLLM's exceptions have for a failure of its own, such as a package that is not installed.
+    bodies = (getattr(exception, name, None) for name in ("body", "details", "error", "detail", "message"))
     return _to_bytes(next((body for body in bodies if body), None))
 
 

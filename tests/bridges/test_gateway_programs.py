@@ -171,6 +171,19 @@ def test_a_program_refuses_a_request_by_an_exception_with_a_status(path: str) ->
     assert (report.error or "").endswith("the budget of team-a is used up")
 
 
+def test_an_exception_with_a_status_and_no_response_keeps_its_message() -> None:
+    """As litellm.APIConnectionError, whose status 500 is no server's."""
+    error = openai.InternalServerError(
+        "OpenAIException - No module named 'mcp'",
+        response=httpx.Response(500, request=httpx.Request("POST", "https://docs.litellm.ai")),
+        body=None,
+    )
+    response, report = send(opening(error))
+    assert response.status_code == 500
+    assert response.json()["error"]["message"] == "OpenAIException - No module named 'mcp'"
+    assert (report.error or "").endswith("OpenAIException - No module named 'mcp'")
+
+
 class SdkStream:
     """The stream of an SDK: chunks, and the response of httpx that they come from."""
 
