@@ -383,6 +383,26 @@ def test_a_server_that_refuses_what_is_sent_has_lost_its_client(
     assert (report.disconnected, report.error, caplog.text) == (True, None, "")
 
 
+def test_a_web_socket_is_refused_without_an_exception() -> None:
+    """Servers answer its end before it is accepted with 403, and an exception with 500 and a traceback in the log."""
+    server = Server(100)
+    reports: list[Exchange] = []
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS)), report=reports.append)
+    anyio.run(app, {**server.scope, "type": "websocket"}, server.receive, server.send)
+    assert [message["type"] for message in server.sent] == ["websocket.close"]
+    assert reports == []
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/models", 200), ("/v1/embeddings", 404)])
+def test_a_response_to_head_has_no_body(path: str, status: int) -> None:
+    server = Server(100)
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS), models={"m": "n"}))
+    anyio.run(app, {**server.scope, "method": "HEAD", "path": path}, server.receive, server.send)
+    start, body = server.sent
+    assert (start["status"], body["body"], body.get("more_body", False)) == (status, b"", False)
+    assert int(dict(start["headers"])[b"content-length"]) > 0
+
+
 @pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
 def test_a_heartbeat_that_cannot_be_sent_ends_the_request(event_loop: str, caplog: pytest.LogCaptureFixture) -> None:
     reports: list[Exchange] = []

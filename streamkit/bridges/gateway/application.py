@@ -86,6 +86,9 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        if scope["type"] == "websocket":  # some clients try one first: the server refuses it with status 403
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+            return
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -364,6 +367,8 @@ class _Service:
         response.headers.setdefault(self._client.traits.endpoint.request_id_header, self._exchange.request_id)
         self._exchange.status = response.status_code
         self._stream.has_ended = True
+        if self._exchange.method == "HEAD":
+            response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
         await response(self._scope, self._receive, self._send)
 
     def _describe(self, attempt: Attempt) -> None:
