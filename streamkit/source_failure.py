@@ -47,7 +47,7 @@ _PROGRAMMING_ERRORS = (
 # The packages of HTTP clients, their protocols and event loops. Their exceptions have no common base class.
 _CLIENT_PACKAGES = frozenset(
     (
-        *("aiohttp", "anyio", "h11", "h2", "http", "httpcore", "httpx", "requests", "trio"),
+        *("aiohttp", "anyio", "h11", "h2", "http", "httpcore", "httpcore2", "httpx", "httpx2", "requests", "trio"),
         *("urllib", "urllib3", "websockets"),
     )
 )
@@ -151,8 +151,14 @@ def _is_of_client(exception: BaseException | None) -> bool:
 
 
 def _has_request_or_response(exception: BaseException) -> bool:
-    names = ("request", "response", "raw_response", "status_code")
-    return any(getattr(exception, name, None) is not None for name in names)
+    return any(_has(exception, name) for name in ("request", "response", "raw_response", "status_code"))
+
+
+def _has(exception: BaseException, name: str) -> bool:
+    try:
+        return getattr(exception, name, None) is not None
+    except RuntimeError:  # httpx: "The .request property has not been set."
+        return False
 
 
 def find_failed_response(exception: BaseException) -> FailedResponse | None:

@@ -759,3 +759,22 @@ async def test_reprs_do_not_contain_deps() -> None:
     await execution
     assert not any("s3cret" in each for each in shown)
     assert "openai_chat" in shown[0]
+
+
+@pytest.mark.parametrize("name", ["ConnectError", "ReadError", "ReadTimeout", "PoolTimeout", "RemoteProtocolError"])
+@pytest.mark.parametrize("package", ["httpx", "httpx2"])
+def test_the_failures_of_both_generations_of_httpx_are_known(package: str, name: str) -> None:
+    """Without a request: its property raises an exception then. OpenAI's and Anthropic's SDKs speak HTTP by httpx2."""
+    client = pytest.importorskip(package)
+    error = getattr(client, name)("no route")
+    assert is_io_failure(error)
+    assert not is_programming_error(error)
+
+
+def test_an_exception_whose_request_is_not_set_is_judged_by_its_class() -> None:
+    class NoRequest(Exception):
+        @property
+        def request(self) -> Any:
+            raise RuntimeError("The .request property has not been set.")
+
+    assert not is_io_failure(NoRequest())
