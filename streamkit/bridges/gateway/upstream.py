@@ -65,7 +65,9 @@ class Upstream:
         provider: its name, or the provider object.
         ask: returns an async context manager over the response: anything that ``read`` accepts, such as a streamed
             httpx response, whose status and headers count. Transport errors that it raises become errors for the
-            client.
+            client, as do exceptions with a ``status_code``, which have its status, headers and text; anything else is a
+            defect, logged and answered with 500. It is called in the context of the client's request, once for each
+            request to this upstream, also for counts of tokens, which have another path.
         endpoint: the address of the server, to which opaque state belongs; None if there is only one.
         models: the upstream's model by the client's name of one; ``"*"`` for all other names. A name that is not
             listed is sent as it is.
