@@ -19,6 +19,7 @@ from streamkit.history import (
     Content,
     FileBlock,
     ImageBlock,
+    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
@@ -292,7 +293,9 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
         if self.messages:
             self.report("a system message from within the conversation was moved to the system text")
         for block in content.blocks:
-            if not isinstance(block, TextBlock):
+            if isinstance(block, OpaqueBlock) and not self.is_own(block):
+                self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
+            elif not isinstance(block, TextBlock):
                 self.report(f"a block of type {block.type!r} in a system message was left out")
             elif block.text.strip():
                 if (mark := cache_mark(block)) is not None:

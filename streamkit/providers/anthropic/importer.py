@@ -15,7 +15,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
-from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history import Content, FileBlock, ImageBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import create_block, create_stored
 from streamkit.history.json_data import to_json_data
@@ -34,6 +34,10 @@ _SYSTEM_MESSAGE_FIELDS = _MESSAGE_FIELDS | set(SYSTEM_MESSAGE_FIELDS)
 _TEXT_FIELDS = frozenset({"type", "text", "cache_control"})
 _MEDIA_FIELDS = frozenset({"type", "source", "title", "cache_control"})
 _RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})
+#: How a system text begins that Claude Code sends for Anthropic's accounting. It changes with every request or
+#: conversation, and at the head of a prompt it keeps the prefix caches of other providers from any hit
+#: (anthropics/claude-code#68900, CaddyGlow/ccproxy-api#61).
+_BILLING = "x-anthropic-billing-header:"
 #: The fields of the model's blocks that have a place in history.
 _OWN_TEXT_FIELDS = frozenset({"type", "text"})
 _THINKING_FIELDS = frozenset({"type", "thinking", "signature"})
@@ -75,7 +79,10 @@ def _read_system(builder: ContentBuilder, system: Any) -> None:
         if not isinstance(block, dict):
             if not builder.text("system", block):
                 builder.opaque("system", block)
-        elif builder.text("system", block.get("text"), read_cache_mark(block.get("cache_control"))):
+        elif isinstance(text := block.get("text"), str) and text.startswith(_BILLING):
+            metadata = builder.provider_metadata({"cache": read_cache_mark(block.get("cache_control"))})
+            builder.add_block("system", OpaqueBlock(raw=block, metadata=metadata))
+        elif builder.text("system", text, read_cache_mark(block.get("cache_control"))):
             builder.report_unread(block, _TEXT_FIELDS, "a system text")
         else:
             builder.opaque("system", block)

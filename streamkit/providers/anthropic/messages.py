@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
+    Block,
     CacheMark,
     Content,
     FileBlock,
@@ -26,6 +27,7 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
+from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS, media_block, result_content
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
@@ -165,7 +167,7 @@ class AnthropicRenderer(BlockRenderer):
         """Add system text; a system message that was inside Anthropic's messages stays in its place."""
         metadata = content.metadata
         if metadata.get("in_messages") is not True or metadata.get("provider") != self.traits.name:
-            super().add_system(content)
+            super().add_system(copy_with(content, blocks=[self._own_system_text(block) for block in content.blocks]))
             return
         blocks: list[Json] = []
         for block in content.blocks:
@@ -181,6 +183,13 @@ class AnthropicRenderer(BlockRenderer):
             else:
                 self.report(f"a block of type {block.type!r} in a system message was left out")
         self._push_system(blocks, {name: metadata[name] for name in SYSTEM_MESSAGE_FIELDS if metadata.get(name)})
+
+    def _own_system_text(self, block: Block) -> Block:
+        """Return the text of a system block that only this provider gets; any other block unchanged."""
+        raw = block.raw if isinstance(block, OpaqueBlock) and self.is_own(block) else None
+        if not isinstance(raw, dict) or not isinstance(text := raw.get("text"), str):
+            return block
+        return TextBlock(text=text, metadata=block.metadata)
 
     def _push_system(self, blocks: list[Json], fields: Json) -> None:
         """Add blocks to the last message if it is a system message and neither has fields, which are of one message.

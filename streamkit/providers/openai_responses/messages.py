@@ -158,7 +158,10 @@ class ResponsesRenderer(AssistantRenderer):
         raw = block.raw if isinstance(block, OpaqueBlock) and self.is_own(block) else None
         if isinstance(raw, dict) and isinstance(raw.get("content"), list):
             return list(raw["content"])  # an unknown part, as the importer keeps it
-        self.report(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
+        if isinstance(block, OpaqueBlock) and not self.is_own(block):
+            self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
+        else:
+            self.report(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
         return []
 
     def buffer_result(self, block: ToolResponseBlock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from imported_messages import SPOKEN, Json, results_of, rounds
@@ -129,6 +130,24 @@ def test_anthropic_keeps_the_fields_and_the_tool_changes_of_system_messages() ->
     other = render(contents, "openai_chat", changes=changes)
     assert [message["content"] for message in other] == ["?", "Be brief.", "Think.", "Now.", "."]
     assert changes
+
+
+@pytest.mark.parametrize("mark", [{}, {"cache_control": {"type": "ephemeral"}}])
+def test_anthropic_alone_gets_the_text_for_its_accounting(mark: Json) -> None:
+    billing = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.117.48f; cch=71fea;", **mark}
+    system = [billing, {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    changes: list[str] = []
+    contents = parse_messages([{"role": "user", "content": "?"}], "anthropic", system=system, changes=changes)
+    for name in ("anthropic", "bedrock_invoke"):
+        assert providers.render_request(contents, name, changes=changes)["system"] == system
+    assert changes == []
+    for name in providers.names():
+        if name not in ("anthropic", "bedrock_invoke"):
+            changes = []
+            body = json.dumps(providers.render_request(contents, name, changes=changes))
+            assert "Be brief." in body, name
+            assert "billing" not in body, name
+            assert len(changes) == 1, name
 
 
 def test_anthropic_keeps_the_fields_of_documents_and_images() -> None:
