@@ -19,6 +19,7 @@ __all__ = [
     "ALL_MARKUP_FAMILIES",
     "CLIENT_ITEM",
     "CLIENT_ITEM_REFERENCE",
+    "CLIENT_TOOL",
     "CallKind",
     "CallRef",
     "CallState",
@@ -161,6 +162,9 @@ class StreamWarning(Struct, frozen=True):
 #: The field of a call's metadata with a provider's own item that asks the client itself for an action (a patch, a shell
 #: command, a click, an approval) and not for a tool of the request.
 CLIENT_ITEM: Final = "item"
+#: The field of a tool's metadata with its provider's own declaration, if the provider asks the client by an item of its
+#: own to run it, as the Responses API does with its tool search. A call of it through another provider has it, too.
+CLIENT_TOOL: Final = "client_tool"
 #: The fields of such an item that its result needs, or repeats.
 CLIENT_ITEM_REFERENCE: Final = ("type", "id", "call_id", "execution", "caller", "pending_safety_checks")
 

@@ -1,15 +1,18 @@
 """The calls of a turn as the client knows them: its own names, namespaces and custom tools.
 
 `ToolNames` decides how the tools of a request are offered to a target. `CallRestorer` goes the way back for the events
-of the response: a call by the target's name has the client's name again, and a function that stands for a custom tool
-is a custom call whose text is streamed as it becomes known. It is pure, and costs nothing for the other events.
+of the response: a call by the target's name has the client's name again, a function that stands for a custom tool
+is a custom call whose text is streamed as it becomes known, and the call of a function that stands for a tool of the
+client's provider has that tool's declaration in its metadata. It is pure, and costs nothing for the other events.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import structs
 
-from streamkit.calls import CallRef, ToolCall
+from streamkit.calls import CLIENT_TOOL, CallRef, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     Event,
@@ -42,11 +45,13 @@ class CallRestorer:
 
     def __init__(self, request: Request, provider: str | Provider) -> None:
         traits = get(provider).traits
+        self._provider = traits.name
         self._names = ToolNames(request.tools, traits)
         self._has_custom_calls = traits.custom_calls
         self._texts: dict[str, TextArgument] = {}  # of unwrapped calls, by the call's id
         self.is_needed = bool(self._names.changes) or any(
-            isinstance(tool, ToolDefinition) and (tool.namespace is not None or self._is_wrapped(tool))
+            isinstance(tool, ToolDefinition)
+            and (tool.namespace is not None or self._is_wrapped(tool) or self._declaration(tool))
             for tool in request.tools
         )
 
@@ -62,7 +67,8 @@ class CallRestorer:
             rest = text.end() if isinstance(event, ToolCallEnd) and text is not None else ""
             restored = event if call is event.call else structs.replace(event, call=call)
             if isinstance(restored, ToolCallStart) and (tool := self._names.original(event.call.name)) is not None:
-                restored = structs.replace(restored, namespace=tool.namespace)
+                metadata = {**restored.metadata, **self._declaration(tool)}
+                restored = structs.replace(restored, namespace=tool.namespace, metadata=metadata)
             return [ToolCallDelta(call, rest, event.choice), restored] if rest else [restored]
         if isinstance(event, ToolCallReady):
             return self._restore_ready(event)
@@ -73,7 +79,9 @@ class CallRestorer:
         tool = self._names.original(call.name)
         if tool is None:
             return call
-        metadata = call.metadata if tool.namespace is None else {**call.metadata, "namespace": tool.namespace}
+        metadata = {**call.metadata, **self._declaration(tool)}
+        if tool.namespace is not None:
+            metadata["namespace"] = tool.namespace
         if call.kind == "custom" or not self._is_wrapped(tool):
             return structs.replace(call, name=tool.name, metadata=metadata)
         if call.state == "complete":
@@ -96,6 +104,11 @@ class CallRestorer:
 
     def _is_wrapped(self, tool: ToolDefinition) -> bool:
         return tool.kind == "custom" and not self._has_custom_calls
+
+    def _declaration(self, tool: ToolDefinition) -> dict[str, Any]:
+        """Return the metadata of a call of a tool that the client's provider declares in a form of its own."""
+        own = tool.metadata.get(CLIENT_TOOL)
+        return {} if own is None or tool.metadata.get("provider") == self._provider else {CLIENT_TOOL: own}
 
     def _restore_ref(self, call: CallRef) -> CallRef:
         tool = self._names.original(call.name)

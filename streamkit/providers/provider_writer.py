@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
-from streamkit.calls import CallRef, StreamError, ToolCall
+from streamkit.calls import CLIENT_TOOL, CallRef, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
@@ -180,6 +180,8 @@ class Writer(WireWriter):
         call.namespace = event.namespace
         if self.is_same_wire:
             call.metadata = event.metadata
+        elif CLIENT_TOOL in event.metadata:  # of the client's own provider
+            call.metadata = {CLIENT_TOOL: event.metadata[CLIENT_TOOL]}
         self.start_call(call)
 
     def _new_call(self, ref: CallRef) -> CallText:

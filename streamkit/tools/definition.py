@@ -35,7 +35,8 @@ class ToolDefinition(BaseModel):
         namespace_description: what the group is for.
         metadata: ``provider``, the provider in whose form it was read; ``fields``, its further fields in that form,
             sent back to that provider alone; ``cache``, a cache mark; ``in_messages``, True for a tool that is defined
-            inside the messages; ``added_fields``, what ``Tool(fields=...)`` adds for the target of the request.
+            inside the messages; ``client_tool``, the provider's own declaration of it (``calls.CLIENT_TOOL``);
+            ``added_fields``, what ``Tool(fields=...)`` adds for the target of the request.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from neutral_requests.client_bodies import BODIES
 
-from streamkit import Request, ToolDefinition, Turn, parse_request
+from streamkit import Request, ToolDefinition, Turn, parse_request, render_request, writer
 from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallReady, ToolCallStart
 from streamkit.providers import CallRestorer
+from streamkit.testing import validate_request
 
 PATCH = '*** Begin Patch\n+say "hé 😀"\n*** End Patch'
 
@@ -85,6 +86,77 @@ def test_names_and_namespaces_come_back() -> None:
     assert (ready.name, ready.metadata["namespace"], ready.arguments) == ("exec_command", "github", {"command": "x"})
     same = chat_events("exec_command", '{"command":"x"}')
     assert restored(CODEX, same) == same  # the one without a namespace
+
+
+WIRE = "openai_responses"
+SEARCH = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "Searches over deferred tools.",
+    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+}
+FOUND = {"type": "function", "name": "get_rate", "description": "Rates.", "defer_loading": True, "parameters": {}}
+OUTPUT = {
+    "type": "tool_search_output",
+    "call_id": "call_1",
+    "execution": "client",
+    "status": "completed",
+    "tools": [{"type": "namespace", "name": "mcp__bank", "description": "A bank.", "tools": [FOUND]}],
+}
+SEARCHING = {
+    "type": "tool_search_call",
+    "call_id": "call_1",
+    "execution": "client",
+    "status": "completed",
+    "arguments": {"query": "é"},
+}
+
+
+def searches(*items: dict[str, Any]) -> Request:
+    return parse_request({"model": "m", "input": [{"role": "user", "content": "?"}, *items], "tools": [SEARCH]}, WIRE)
+
+
+@pytest.mark.parametrize("target", ["openai_chat", "anthropic", "gemini", "bedrock_converse", "ollama", "cohere"])
+def test_a_tool_search_of_the_client_is_a_function_elsewhere(target: str) -> None:
+    changes: list[str] = []
+    offered = json.dumps(render_request(searches(), target, model="m", changes=changes))
+    assert "Searches over deferred tools." in offered
+    assert '"query"' in offered
+    assert changes == []
+    # Two searches may find the same tool.
+    request = searches(SEARCHING, OUTPUT, {**SEARCHING, "call_id": "call_2"}, {**OUTPUT, "call_id": "call_2"})
+    body = render_request(request, target, model="m")
+    assert validate_request(target, body, model="m") == []
+    assert json.dumps(body.get("tools") or body["toolConfig"]["tools"]).count('"get_rate"') == 1
+    assert json.dumps(body, ensure_ascii=False).count("é") == 2
+
+
+def test_a_tool_search_stays_what_it_is_for_its_provider() -> None:
+    body = render_request(searches(SEARCHING, OUTPUT), WIRE, model="m", ids="origin")
+    assert body["tools"] == [SEARCH]
+    assert body["input"][1:] == [SEARCHING, OUTPUT]
+
+
+@pytest.mark.parametrize("arguments", ['{"query": "é"}', '{"query": '])
+def test_the_call_of_a_tool_search_is_an_item_for_the_client(arguments: str) -> None:
+    target = writer(WIRE, response_id="resp_1", model="m")
+    finish = "tool_calls" if arguments.endswith("}") else "length"
+    events = restored(searches(), chat_events("tool_search", arguments, finish=finish))
+    stream = b"".join([*(target.write(event) for event in events), target.close()])
+    written = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith(b"data: ")]
+    added = [event["item"] for event in written if event["type"] == "response.output_item.added"]
+    done = [event["item"] for event in written if event["type"] == "response.output_item.done"]
+    assert [item["type"] for item in added] == ["tool_search_call"]
+    assert [{**item, "id": "", "call_id": "call_1"} for item in done] == (
+        [{**SEARCHING, "id": ""}] if finish == "tool_calls" else []
+    )
+    assert not any("arguments" in event["type"] for event in written)
+
+
+def test_calls_of_a_namespace_that_a_search_found_come_back() -> None:
+    events = restored(searches(SEARCHING, OUTPUT), chat_events("get_rate", "{}"))
+    (ready,) = [event.call for event in events if isinstance(event, ToolCallReady)]
+    assert (ready.name, ready.metadata["namespace"]) == ("get_rate", "mcp__bank")
 
 
 def test_unknown_calls_and_other_requests_are_left_alone() -> None:

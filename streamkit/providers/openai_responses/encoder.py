@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from streamkit.calls import FinishReason, ToolCall
+from streamkit.calls import CLIENT_TOOL, FinishReason, ToolCall
 from streamkit.events import File
 from streamkit.providers.call_text import CallText, is_cut
 from streamkit.providers.encoding import encode_chunk, encode_sse_event
@@ -27,6 +27,7 @@ from streamkit.providers.openai_responses.written_items import (
     argument_names,
     arguments_delta,
     call_item,
+    client_tool_call,
     empty_response,
     image_item,
     mcp_call,
@@ -72,7 +73,7 @@ class ResponsesWriter(TextWriter):
     error_rules: ClassVar[ErrorRules] = ERRORS
 
     has_custom_calls: bool = True
-    call_state: ClassVar[frozenset[str]] = frozenset({"item_id", "namespace", "status"})
+    call_state: ClassVar[frozenset[str]] = frozenset({CLIENT_TOOL, "item_id", "namespace", "status"})
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -141,6 +142,9 @@ class ResponsesWriter(TextWriter):
         if isinstance(asked, dict) and is_client_item(asked) and (self.is_same_wire or client_call_id(asked)):
             call.item = asked
             return
+        if (tool := call.metadata.get(CLIENT_TOOL)) is not None:
+            call.item = client_tool_call(tool, call, self.new_id("tsc"))
+            return
         prefix = "ctc" if call.ref.kind == "custom" else "fc"
         fields = {name: value for name, value in call.metadata.items() if name not in ("item_id", "status")}
         call.item = call_item(call, own.get("item_id") or self.new_id(prefix), {**fields, **own})
@@ -168,6 +172,9 @@ class ResponsesWriter(TextWriter):
             asked = final.metadata.get("item")
             if self.is_same_wire and isinstance(asked, dict):  # complete now
                 call.item = asked
+            elif CLIENT_TOOL in call.metadata:
+                arguments = final.arguments if isinstance(final.arguments, dict) else final.arguments_text
+                call.item["arguments"] = arguments
             if final.state == "incomplete":  # it has no end
                 item = {**call.item, "status": "in_progress"}
                 self.send_event("response.output_item.added", {"output_index": len(self.items), "item": item})

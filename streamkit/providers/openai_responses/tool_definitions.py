@@ -1,8 +1,10 @@
 """Tools and the tool choice of a Responses request, read and written.
 
 https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools. Functions and custom tools may
-be grouped in a ``namespace``, and an item ``additional_tools`` of the input may define further tools. These are tools
-of the request like others; the item stays in the messages, which define the tools for this provider.
+be grouped in a ``namespace``, and an item ``additional_tools`` of the input may define further tools. So do the results
+of a tool search that the client runs: Codex declares most tools of MCP servers there alone. These are tools of the
+request like others; the item stays in the messages, which define the tools for this provider. The tool search itself is
+a function for other providers.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamkit.calls import CLIENT_TOOL
 from streamkit.model_copy import copy_with
 from streamkit.providers.body_fields import BodyFields, is_list
 from streamkit.providers.offered_tools import (
@@ -38,10 +41,21 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     tools = [tool for raw in fields.take("tools", check=is_list) or [] for tool in _read(raw, traits.name)]
     items = fields.get(traits.messages_field)
     for item in items if isinstance(items, list) else ():
-        if isinstance(item, dict) and item.get("type") == TOOLS_ITEM:
-            for raw in item["tools"] if isinstance(item.get("tools"), list) else ():
-                tools += (_in_messages(tool) for tool in _read(raw, traits.name))
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind == TOOLS_ITEM:
+            tools += _listed(item, traits.name)
+        elif kind == "tool_search_output" and item.get("execution") == "client":
+            known = {
+                (tool.namespace, tool.name) for tool in tools if isinstance(tool, ToolDefinition)
+            }  # several searches may find the same tool
+            tools += (tool for tool in _listed(item, traits.name) if (tool.namespace, tool.name) not in known)
     return tools
+
+
+def _listed(item: Json, provider: str) -> list[OfferedTool]:
+    """Return the tools that an item of the input defines."""
+    listed = item.get("tools")
+    return [_in_messages(tool) for raw in (listed if isinstance(listed, list) else ()) for tool in _read(raw, provider)]
 
 
 def _in_messages(tool: OfferedTool) -> OfferedTool:
@@ -79,6 +93,8 @@ def _read_namespace(raw: Json, provider: str) -> list[OfferedTool]:
 
 def _read_definition(raw: Json, provider: str, **group: Any) -> ToolDefinition | None:
     kind = raw.get("type")
+    if kind == "tool_search" and raw.get("execution") == "client" and not group:
+        return _read_client_tool(raw, provider)
     if kind == "function":
         return read_definition(raw, provider, schema_field="parameters", known=("type",), **group)
     if kind != "custom":
@@ -92,6 +108,16 @@ def _read_definition(raw: Json, provider: str, **group: Any) -> ToolDefinition |
     return read_definition(
         raw, provider, schema_field="parameters", known=known, grammar=grammar, is_custom=True, **group
     )
+
+
+def _read_client_tool(raw: Json, provider: str) -> ToolDefinition:
+    """Return a tool of the API's own that the client runs."""
+    known: Json = {
+        name: value
+        for name, kind in (("description", str), ("parameters", dict))
+        if isinstance(value := raw.get(name), kind)
+    }
+    return ToolDefinition(name=raw["type"], metadata={"provider": provider, CLIENT_TOOL: raw}, **known)
 
 
 def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
@@ -131,6 +157,8 @@ def render_tools(tools: Sequence[OfferedTool], traits: Traits) -> list[Json]:
 
 
 def _definition(tool: ToolDefinition, strict: Json | None) -> Json:
+    if isinstance(own := tool.metadata.get(CLIENT_TOOL), dict):
+        return own
     definition: Json = {"type": tool.kind, "name": tool.name}
     if tool.description:
         definition["description"] = tool.description

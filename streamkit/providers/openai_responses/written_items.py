@@ -22,6 +22,7 @@ __all__ = [
     "argument_names",
     "arguments_delta",
     "call_item",
+    "client_tool_call",
     "empty_response",
     "image_item",
     "mcp_call",
@@ -142,6 +143,19 @@ def call_item(call: CallText, item_id: str, own: Mapping[str, Any]) -> Json:
     if call.namespace is not None:
         item["namespace"] = call.namespace
     return item | {key: value for key, value in own.items() if key not in _NON_ITEM_METADATA}
+
+
+def client_tool_call(tool: Json, call: CallText, item_id: str) -> Json:
+    """Return the item of a call of a tool that the API declares in a form of its own and the client runs.
+
+    Args:
+        tool: its declaration.
+        call: the call, whose arguments are not known yet.
+        item_id: the id of the item.
+    """
+    kind = f"{tool['type']}_call"
+    fields: Json = {"call_id": call.id, "execution": "client", "status": "completed", "arguments": {}}
+    return {"id": item_id, "type": kind, **fields}
 
 
 def mcp_call(tool: ServerToolCall, item_id: str, output: Any = None) -> Json:
