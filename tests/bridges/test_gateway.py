@@ -523,6 +523,30 @@ def test_what_is_not_served_is_404_in_the_wire_of_the_path(path: str, client: st
     assert target.requests == []
 
 
+@pytest.mark.parametrize(
+    ("extensions", "sent"),
+    [
+        (
+            {"websocket.http.response": {}},
+            [("websocket.http.response.start", 426), ("websocket.http.response.body", None)],
+        ),
+        ({}, [("websocket.close", None)]),
+    ],
+)
+def test_a_websocket_that_the_server_has_recognized_is_refused(extensions: Json, sent: list[Any]) -> None:
+    messages: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    scope = {"type": "websocket", "path": "/v1/responses", "headers": [], "extensions": extensions}
+    anyio.run(Gateway(upstream()), scope, receive, send)
+    assert [(message["type"], message.get("status")) for message in messages] == sent
+
+
 def test_another_method_is_405_and_the_root_is_healthy() -> None:
     get, head, root = run(Gateway(upstream()), ("GET", "/v1/messages"), ("HEAD", "/"), ("GET", "/"))
     assert (get.status_code, get.headers["allow"], get.json()["type"]) == (405, "POST", "error")

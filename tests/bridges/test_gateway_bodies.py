@@ -223,6 +223,19 @@ def test_other_methods_are_refused_in_the_clients_wire(client: str) -> None:
     assert (unknown.status_code, unknown.content) == (404, b"")
 
 
+def test_a_websocket_is_refused_so_that_the_client_asks_by_http() -> None:
+    headers = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    with serve_responses() as (upstream, _), serve_gateway(Target("anthropic", upstream)) as url:
+        response = httpx.get(url + "/v1/responses", headers=headers)
+    assert (response.status_code, response.headers["upgrade"]) == (426, "HTTP/1.1")
+    assert "WebSockets" in error_of("openai_responses", response)
+
+
 OTHER = "https://other.example"
 
 

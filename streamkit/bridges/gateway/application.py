@@ -48,6 +48,10 @@ _BEARER = "bearer "
 #: The headers and the parameter of the query in which clients send a key.
 _KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _KEY_PARAMETER = "key"
+#: Codex opens a WebSocket first. It asks by HTTP at once after 426 alone; any other status it repeats for seconds, and
+#: shows each as an error (openai/codex#43353, ranxianglei/billion-context#169).
+_NO_WEBSOCKETS = "this gateway serves no WebSockets: ask it by HTTP"
+_WITHOUT_UPGRADE = {"upgrade": "HTTP/1.1", "connection": "upgrade"}  # RFC 9110, section 15.5.22
 _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
 
 
@@ -86,8 +90,8 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "websocket":  # some clients try one first: the server refuses it with status 403
-            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+        if scope["type"] == "websocket":
+            await _refuse_websocket(scope, receive, send)
             return
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
@@ -132,6 +136,14 @@ class Gateway:
         for upstream in self._upstreams:
             text = upstream.clean(text)
         return redact(text.replace(self._key, "***") if self._key else text)
+
+
+async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a WebSocket that a server with WebSockets has recognized, by 426 if it can send a response."""
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await Response(_NO_WEBSOCKETS, 426, _WITHOUT_UPGRADE, "text/plain")(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
 
 class _Service:
@@ -200,6 +212,8 @@ class _Service:
         if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway
             return Response(status_code=204, headers={"allow": allowed})
         if method not in route.methods:
+            if self._headers.get("upgrade", "").lower() == "websocket":
+                return self._refuse(426, _NO_WEBSOCKETS, _WITHOUT_UPGRADE)
             return self._refuse(405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
         if method == "POST" and gateway._key is None and is_from_another_site(self._headers):
             return self._refuse(403, "a web page of another site cannot use this gateway")
