@@ -184,4 +184,6 @@ def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:
 def _paths(name: str, value: Any) -> list[str]:
     """Return the names of a field that was not read: those within an object, of which others may have been read."""
     is_listed = isinstance(value, dict) and 0 < len(value) <= _MOST_NAMES
-    return [f"{name}.{inner}" for inner in value] if is_listed else [name]
+    # In order: Codex sends the fields of ``client_metadata`` in another one each time, and the gateway prints each
+    # sentence once.
+    return [f"{name}.{inner}" for inner in sorted(map(str, value))] if is_listed else [name]

@@ -455,6 +455,18 @@ def test_fields_that_are_left_out_are_named_within_their_object(target: str) -> 
     ]
 
 
+def test_fields_that_are_left_out_are_named_alike_in_every_request() -> None:
+    """Codex sends the fields of ``client_metadata`` in another order each time."""
+    fields = {"thread_id": "t", "session_id": "s"}
+    found = []
+    for metadata in (fields, dict(reversed(fields.items()))):
+        request = parse_request({"model": "m", "input": "Hi", "client_metadata": metadata}, "openai_responses")
+        changes: list[str] = []
+        render_request(request, "gemini", changes=changes)
+        found.append(changes)
+    assert found[0] == found[1] != []
+
+
 def test_parallel_calls_of_anthropic_are_a_part_of_the_choice() -> None:
     tools = [ToolDefinition(name="f")]
     body = render_request(HELLO, "anthropic", tools=tools, settings={"parallel_calls": False})
