@@ -627,6 +627,15 @@ def test_a_last_assistant_message_may_be_empty_for_anthropic_and_is_a_prefix_for
     assert validate_request("mistral", ending) == []
 
 
+@pytest.mark.parametrize("content", [{}, {"content": []}])
+def test_a_system_message_of_anthropic_may_have_settings_alone(content):
+    setting = {"role": "system", **content, "output_config": {"effort": "low"}}
+    body = {**ANTHROPIC, "messages": [*ANTHROPIC["messages"], {"role": "user", "content": "?"}, setting]}
+    assert validate_request("anthropic", body) == []
+    body["messages"][-1] = {**setting, "output_config": {}}
+    assert [violation.rule for violation in validate_request("anthropic", body)] != []
+
+
 def test_redacted_thinking_may_begin_an_assistant_message():
     body = changed(ANTHROPIC, [("messages.3", GONE), ("thinking", {"type": "enabled"})])
     assert validate_request("anthropic", body) == []

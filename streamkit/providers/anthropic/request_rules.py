@@ -40,10 +40,25 @@ def _blocks_of_type(body: Json, block_type: str) -> Iterator[tuple[str, Json]]:
             yield f"messages.{index}.content.{number}", block
 
 
+def _is_setting(message: Json) -> bool:
+    """Return True for a system message without content that only sets how its turn is answered.
+
+    "A message with neither content nor output_config fields is rejected" (BetaSystemMessageParam); Claude Code sends an
+    empty list after a compaction.
+    """
+    is_system = message.get("role") == "system" and message.get("content") in (None, "", [])
+    return is_system and bool(message.get("output_config"))
+
+
 def _has_message_form(body: Json, _model: str) -> Iterator[Finding]:
     # The SDK's MessageParam has the role system since version 2; Claude Code sends it.
     roles = ("user", "assistant", "system")
-    yield from check_message_form(body, field="messages", content_field="content", roles=roles)
+    without_content = {
+        f"messages.{index}.content" for index, message in objects(body.get("messages")) if _is_setting(message)
+    }
+    for path, problem in check_message_form(body, field="messages", content_field="content", roles=roles):
+        if path not in without_content:
+            yield path, problem
     for index, message in objects(body.get("messages")):
         for number, block in objects(message.get("content")):
             if not isinstance(block.get("type"), str):
@@ -54,7 +69,7 @@ def _content_is_not_empty(body: Json, _model: str) -> Iterator[Finding]:
     messages = objects(body.get("messages"))
     for index, message in messages:
         is_last_response = index == messages[-1][0] and message.get("role") == "assistant"
-        if message.get("content") in ("", []) and not is_last_response:
+        if message.get("content") in ("", []) and not is_last_response and not _is_setting(message):
             yield f"messages.{index}.content", "is empty; only that of a last assistant message may be"
 
 
