@@ -57,11 +57,12 @@ def status_of(response: Any) -> int | None:
 
 def headers_of(source: Any) -> Mapping[str, str]:
     """Return the headers of a response, also of one within an SDK's stream or boto3's result; empty if it has none."""
-    facts = source.get("ResponseMetadata") if isinstance(source, dict) else None
-    found: Any = facts.get("HTTPHeaders") if isinstance(facts, Mapping) else None
-    for holder in (source, getattr(source, "response", None)):  # the SDKs' streams have httpx's response
-        if found is None:
-            found = getattr(holder, "headers", None)
+    found: Any = getattr(source, "headers", None)
+    if found is None and isinstance(source, dict):
+        facts = source.get("ResponseMetadata")
+        found = facts.get("HTTPHeaders") if isinstance(facts, Mapping) else None
+    elif found is None:
+        found = getattr(getattr(source, "response", None), "headers", None)  # the SDKs' streams have httpx's response
     return found if hasattr(found, "get") and hasattr(found, "items") else {}
 
 

@@ -104,6 +104,9 @@ class Gateway:
         started = monotonic()
         try:
             await _Service(self, scope, receive, send, route, headers, exchange).run()
+        except OSError:
+            # A send after the client has left may raise a subclass of it: https://github.com/django/asgiref/pull/431
+            exchange.disconnected = True
         finally:
             exchange.seconds = monotonic() - started
             if self._observer is not None:
@@ -174,13 +177,6 @@ class _Service:
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
-        try:
-            await self._run()
-        except OSError:
-            # A send after the client has left may raise a subclass of it: https://github.com/django/asgiref/pull/431
-            self._exchange.disconnected = True
-
-    async def _run(self) -> None:
         reply = self._reply_without_body()
         if reply is not None:
             await self._reply(reply)

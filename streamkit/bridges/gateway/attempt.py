@@ -9,8 +9,8 @@ depend on ASGI.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
 from functools import partial
 from operator import is_
 from typing import Any
@@ -158,26 +158,31 @@ class Attempt:
         async with AsyncExitStack() as stack:
             source = await self._open(stack)
             turn, writer, write = self.turn, self.writer, self.conversion.write
-            stack.enter_context(self._recorded_defects())
-            async with aclosing(event_batches(turn, source)) as batches:
-                async for batch in batches:
-                    is_done = turn.done
-                    events = [*batch, *turn.close()] if is_done else batch
-                    if written := write(events):
-                        data += written
-                        has_begun = has_begun or (not waits_for_content and turn.error is None) or has_content(events)
-                    if is_done:
-                        break  # the client gets the end before the end of the upstream's body is read
-                    if data and has_begun:
+            try:
+                async with aclosing(event_batches(turn, source)) as batches:
+                    async for batch in batches:
+                        is_done = turn.done
+                        events = [*batch, *turn.close()] if is_done else batch
+                        if written := write(events):
+                            data += written
+                            has_begun = (
+                                has_begun or (not waits_for_content and turn.error is None) or has_content(events)
+                            )
+                        if is_done:
+                            break  # the client gets the end before the end of the upstream's body is read
+                        if data and has_begun:
+                            yield data
+                            data = b""
+                    data += writer.close()
+                    is_complete = turn.error is None and self.error is None  # an error that is not read is logged
+                    if is_complete and self._stored is not None and writer.response_id is not None:
+                        self._stored.add(writer.response_id, self._client_body, writer.items)
+                    if has_begun or is_complete:
+                        self.has_ended = True
                         yield data
-                        data = b""
-                data += writer.close()
-                is_complete = turn.error is None and self.error is None  # an error that is not read is logged
-                if is_complete and self._stored is not None and writer.response_id is not None:
-                    self._stored.add(writer.response_id, self._client_body, writer.items)
-                if has_begun or is_complete:
-                    self.has_ended = True
-                    yield data
+            except UsageError as error:
+                self.defect = error
+                raise
 
     async def _open(self, stack: AsyncExitStack) -> Source:
         """Return the upstream's response; one without input, but with an error, if it could not be opened."""
@@ -210,21 +215,16 @@ class Attempt:
         return failed
 
     async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
-        with self._recorded_defects():
+        try:
             asked = open_response(self._upstream, request)
             opened = asked if self.watch is None else self.watch(request, asked)
             response = await opened.__aenter__()
-            stack.push_async_exit(partial(_close, opened))
-        self.response_headers = headers_of(response)
-        return response
-
-    @contextmanager
-    def _recorded_defects(self) -> Iterator[None]:
-        try:
-            yield
         except UsageError as error:
             self.defect = error
             raise
+        stack.push_async_exit(partial(_close, opened))
+        self.response_headers = headers_of(response)
+        return response
 
 
 async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> bool | None:

@@ -167,7 +167,9 @@ class AnthropicRenderer(BlockRenderer):
         """Add system text; a system message that was inside Anthropic's messages stays in its place."""
         metadata = content.metadata
         if metadata.get("in_messages") is not True or metadata.get("provider") != self.traits.name:
-            super().add_system(copy_with(content, blocks=[self._own_system_text(block) for block in content.blocks]))
+            if any(isinstance(block, OpaqueBlock) for block in content.blocks):
+                content = copy_with(content, blocks=[self._own_system_text(block) for block in content.blocks])
+            super().add_system(content)
             return
         blocks: list[Json] = []
         for block in content.blocks:
