@@ -38,7 +38,8 @@ def restored(request: Request, events: list[Event]) -> list[Event]:
     return [out for event in events for out in restorer.restore(event)]
 
 
-CODEX = parse_request(BODIES["openai_responses"][0], "openai_responses")
+WIRE = "openai_responses"
+CODEX = parse_request(BODIES[WIRE][0], WIRE)
 
 
 @pytest.mark.parametrize("is_ascii", [True, False])
@@ -68,6 +69,24 @@ def test_a_custom_call_that_is_cut_stays_incomplete() -> None:
     assert (ready.kind, ready.state, ready.arguments, ready.arguments_text) == ("custom", "incomplete", None, "abc")
 
 
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_a_custom_call_that_is_cut_has_no_end_for_the_client(is_ended: bool) -> None:
+    """Codex runs each custom call that has an end, also the first half of a script."""
+    target = writer(WIRE, response_id="resp_1", model="m")
+    events = restored(CODEX, chat_events("apply_patch", '{"input": "one();\\n', finish="length"))
+    events = [event for event in events if is_ended or not isinstance(event, ToolCallEnd)]
+    stream = b"".join([*(target.write(event) for event in events), target.close()])
+    written = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith(b"data: ")]
+    assert [event["type"] for event in written if event["type"].endswith(".done")] == []
+    assert written[-1]["type"] == "response.incomplete"
+    (item,) = written[-1]["response"]["output"]
+    assert (item["status"], item["input"]) == ("incomplete", "one();\n")
+    turn = Turn(WIRE)
+    turn.feed(stream)
+    turn.close()
+    assert [(call.state, call.arguments_text) for call in turn.calls] == [("incomplete", "one();\n")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"), [('{"patch": "x"}', "x"), ('{"a": 1, "b": 2}', '{"a": 1, "b": 2}'), ("{}", "")]
 )
@@ -88,7 +107,6 @@ def test_names_and_namespaces_come_back() -> None:
     assert restored(CODEX, same) == same  # the one without a namespace
 
 
-WIRE = "openai_responses"
 SEARCH = {
     "type": "tool_search",
     "execution": "client",
