@@ -93,6 +93,8 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
             return
         if parts.reasoning:
             message |= self._reasoning_fields(parts.reasoning)
+            if any(isinstance(block, dict) and "index" in block for block in message.get("thinking_blocks", ())):
+                _write_content_blocks(message)
         if parts.calls and self._blank_field is not None:
             message.setdefault(self._blank_field, BLANK_REASONING)
         self.push(message | parts.fields if parts.fields else message)
@@ -266,3 +268,14 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
     def results_flushed(self) -> None:
         """Forget the calls of the last assistant message."""
         self.call_places = {}
+
+
+def _write_content_blocks(message: Json) -> None:
+    """Replace the thinking blocks of a message by Portkey's field, which it reads instead of the content."""
+    content = message["content"]
+    texts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    thinking = [
+        {name: value for name, value in block.items() if name != "index"} for block in message["thinking_blocks"]
+    ]
+    del message["thinking_blocks"]
+    message["content_blocks"] = [*thinking, *texts]

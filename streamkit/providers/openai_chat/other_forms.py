@@ -1,9 +1,10 @@
 """Chunks of gateways that are not of this wire's form, rewritten as chunks that are.
 
-Three differences: the chunk is within an object of the gateway (SAP, Cline), its text and calls are at its top (the
-native API of Cloudflare's Workers AI), or its delta is one part of a content, as of Anthropic (the first API of
-Snowflake's Cortex). Each has the vendor's types or a thread as its source. A chunk of any other form is returned
-unchanged. What its texts and calls mean is decided by the parser.
+Four differences: the chunk is within an object of the gateway (SAP, Cline), its text and calls are at its top (the
+native API of Cloudflare's Workers AI), its delta is one part of a content, as of Anthropic (the first API of
+Snowflake's Cortex), or Anthropic's thinking is in blocks that repeat the text (Portkey). Each has the vendor's types,
+its package or a thread as its source. A chunk of any other form is returned unchanged. What its texts and calls mean is
+decided by the parser.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ _WORKERS_AI_FIELDS = frozenset({"response", "tool_calls", "usage", "p", "finish_
 #: The fields of a delta of Cortex that repeat another one of it.
 _CORTEX_REPEATED = frozenset({"type", "content_list", "text"})
 
+#: Portkey's field of thinking and text, which it reads in a request, too (``content_blocks`` in its npm package 1.15),
+#: and the fields of its streamed blocks.
+_BLOCKS = "content_blocks"
+_BLOCK_FIELDS = frozenset({"thinking", "signature", "data", "text"})
+
 
 class OtherForms:
     """A reader of one stream's chunks of other forms. It numbers the calls of deltas that have no number.
@@ -48,7 +54,11 @@ class OtherForms:
         choices = chunk.get("choices")
         if isinstance(choices, list):
             self._is_cortex = self._is_cortex or any(map(_is_cortex, choices))
-            return self._rewrite_cortex(chunk) if self._is_cortex else chunk
+            if self._is_cortex:
+                return self._rewrite_cortex(chunk)
+            return (
+                {**chunk, "choices": list(map(_rewrite_blocks, choices))} if any(map(_has_blocks, choices)) else chunk
+            )
         for name in _ENVELOPES:
             inner = chunk.get(name)
             if isinstance(inner, dict) and (isinstance(inner.get("choices"), list) or _is_workers_ai(inner)):
@@ -100,6 +110,49 @@ def _is_cortex(choice: Any) -> bool:
     """Return True if a choice has a list of parts beside its content."""
     places = [choice.get("delta"), choice.get("message")] if isinstance(choice, dict) else []
     return any(isinstance(place, dict) and isinstance(place.get("content_list"), list) for place in places)
+
+
+def _has_blocks(choice: Any) -> bool:
+    """Return True if a choice has Portkey's blocks."""
+    return isinstance(choice, dict) and any(
+        isinstance(part, dict) and _BLOCKS in part for part in (choice.get("delta"), choice.get("message"))
+    )
+
+
+def _rewrite_blocks(choice: Any) -> Any:
+    """Return a choice with the thinking of Portkey's blocks as ``thinking_blocks``, which keep their ``index``."""
+    if not _has_blocks(choice):
+        return choice
+    rewritten = dict(choice)
+    for place in ("delta", "message"):
+        part = choice.get(place)
+        blocks = part.get(_BLOCKS) if isinstance(part, dict) else None
+        if isinstance(blocks, list) and all(map(_is_block, blocks)):
+            rest = {name: value for name, value in part.items() if name != _BLOCKS}
+            read = [_thinking_block(block, index) for index, block in enumerate(blocks)]
+            rewritten[place] = {**rest, "thinking_blocks": [block for block in read if block is not None]}
+    return rewritten
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, dict):
+        return False
+    delta = block.get("delta")
+    if isinstance(delta, dict):
+        return _BLOCK_FIELDS.issuperset(delta)
+    return block.get("type") in ("thinking", "redacted_thinking", "text")
+
+
+def _thinking_block(block: dict[str, Any], index: int) -> dict[str, Any] | None:
+    """Return one of Portkey's blocks, or a delta of one, as a thinking block; None if it is text."""
+    delta = block.get("delta")
+    if not isinstance(delta, dict):
+        return None if block["type"] == "text" else {**block, "index": index}
+    if delta.get("data"):
+        return {"type": "redacted_thinking", **delta, "index": block.get("index")}
+    if delta.get("thinking") or delta.get("signature"):
+        return {"type": "thinking", "thinking": "", **delta, "index": block.get("index")}
+    return None
 
 
 def _tool_use(part: Any) -> dict[str, Any] | None:

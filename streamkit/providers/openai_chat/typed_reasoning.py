@@ -52,9 +52,19 @@ def merge_thinking_blocks(deltas: list[Any]) -> list[Any]:
             if delta.get("signature"):
                 blocks.append({**delta, "thinking": text})
                 text = ""
+        elif blocks and _continues_data(blocks[-1], delta):
+            blocks[-1] = {**blocks[-1], "data": blocks[-1]["data"] + delta["data"]}
         else:
             blocks.append(delta)
     return blocks
+
+
+def _continues_data(block: Any, delta: Any) -> bool:
+    """Return True if redacted thinking continues that of a block: Portkey streams it in deltas with one index."""
+    if not (isinstance(block, dict) and isinstance(delta, dict)) or "index" not in delta:
+        return False
+    is_text = isinstance(block.get("data"), str) and isinstance(delta.get("data"), str)
+    return is_text and block.get("index") == delta["index"]
 
 
 def merge_reasoning_blocks(deltas: list[Any]) -> list[Any]:

@@ -283,6 +283,42 @@ def test_thinking_blocks_of_litellm_are_sent_back_complete_with_their_signatures
     assert "thinking_blocks" not in message
 
 
+def test_the_thinking_of_portkeys_content_blocks_is_sent_back_in_them() -> None:
+    """Its npm package 1.15 reads ``content_blocks`` of an assistant message instead of its content."""
+    complete = [
+        {"type": "thinking", "thinking": "Which city?", "signature": "S"},
+        {"type": "redacted_thinking", "data": "AAAA"},
+        {"type": "text", "text": "Let me look."},
+    ]
+    deltas: list[tuple[int, dict[str, str]]] = [
+        (0, {"thinking": "", "signature": ""}),
+        (0, {"thinking": "Which"}),
+        (0, {"thinking": " city?"}),
+        (0, {"signature": "S"}),
+        (1, {"data": "AA"}),
+        (1, {"data": "AA"}),
+        (2, {"text": ""}),
+    ]
+    stream = [chat({"content_blocks": [{"index": index, "delta": delta}]}) for index, delta in deltas]
+    text = {"content": "Let me look.", "content_blocks": [{"index": 2, "delta": {"text": "Let me look."}}]}
+    call = {"index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    message = {"role": "assistant", "content": "Let me look.", "content_blocks": complete, "tool_calls": [call]}
+    body = {"id": "r1", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    for inputs in ([*stream, chat(text), chat({"tool_calls": [call]}, "tool_calls")], [body]):
+        turn, _ = run("openai_compatible", inputs, complete=True)
+        assert (turn.reasoning, turn.text, turn.warnings) == ("Which city?", "Let me look.", [])
+        [sent] = _messages([turn.content], "openai_compatible")
+        assert (sent["content_blocks"], sent["content"]) == (complete, "Let me look.")
+        assert "thinking_blocks" not in sent
+
+
+@pytest.mark.parametrize("blocks", [5, [5], [{"type": "image"}], [{"index": 0, "delta": {"x": 1}}], {"a": "b"}])
+def test_content_blocks_of_another_form_are_an_unknown_field(blocks: Any) -> None:
+    turn, _ = run("openai_compatible", [chat({"content": "Hi", "content_blocks": blocks}, "stop")], complete=True)
+    assert turn.text == "Hi"
+    assert [warning.code for warning in turn.warnings] == ["unknown_field"]
+
+
 def _databricks(text: str, **fields: Any) -> dict[str, Any]:
     return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text, **fields}]}
 
