@@ -74,7 +74,7 @@ class InputTimer:
             data = await self._anext_input()
             self._has_input = self._limits.heartbeats
             return data
-        raise InputTimedOut(self._error())
+        raise InputTimedOut(self._error(anyio.current_time()))
 
     def feed(self, data: Any) -> list[TurnEvent]:
         """Feed the turn and return its events, which end the silence."""
@@ -95,8 +95,8 @@ class InputTimer:
     def _expiry(self) -> float:
         return self._limits.expiry(self._started, self._silent_since, has_first_event=self._has_first_event)
 
-    def _error(self) -> StreamError:
-        return self._limits.error(anyio.current_time(), has_first_event=self._has_first_event)
+    def _error(self, now: float) -> StreamError:
+        return self._limits.error(now, has_first_event=self._has_first_event)
 
 
 class _AsyncioTimer(InputTimer):
@@ -161,11 +161,13 @@ class _AsyncioTimer(InputTimer):
         self._handle = None
         if self._task is None:
             return  # the reader has control, and its next wait starts the timer
-        expiry = self._expiry()
-        if self._event_loop.time() < expiry:
+        # No function of anyio: a callback of the event loop is in no task, and without anyio.run (under uvicorn, for
+        # example) anyio finds no event loop there.
+        expiry, now = self._expiry(), self._event_loop.time()
+        if now < expiry:
             self._start(expiry)
         else:
-            self._timed_out = self._error()
+            self._timed_out = self._error(now)
             self._task.cancel()
 
 

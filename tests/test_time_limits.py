@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
-from virtual_clock import on_a_virtual_clock
+from virtual_clock import VirtualLoop, on_a_virtual_clock
 
 from streamkit import StreamError, Turn, UsageError, read
 from streamkit.source import Source
@@ -304,6 +304,25 @@ def test_wrong_limits(limits: dict[str, Any], error: str) -> None:
 
 
 # ---------------------------------------------------------------- the pure part
+
+
+@pytest.mark.parametrize("limit", ["first_event_timeout", "idle_timeout"])
+def test_a_limit_holds_in_an_event_loop_that_anyio_has_not_started(limit: str) -> None:
+    """As under uvicorn. In a callback of such an event loop anyio finds none, if the package sniffio is installed."""
+
+    async def hang() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    async def main() -> str | None:
+        turn = Turn("openai_chat")
+        async with asyncio.timeout(60):
+            async for _ in read(turn, hang(), **{limit: 1.0}):
+                pass
+        return turn.error.kind if turn.error is not None else None
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(main()) == "timed_out"
 
 
 def test_the_earliest_limit_counts() -> None:

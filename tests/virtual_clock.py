@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 from trio.testing import MockClock
 
-__all__ = ["on_a_virtual_clock"]
+__all__ = ["VirtualLoop", "on_a_virtual_clock"]
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
