@@ -225,11 +225,11 @@ class AiohttpResponse:
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status, self.headers, self.content = status, {"retry-after": "7"}, self
-        self._body = body
+        self.body = body
 
     async def iter_any(self) -> AsyncIterator[bytes]:
-        yield self._body[:3]
-        yield self._body[3:]
+        yield self.body[:3]
+        yield self.body[3:]
 
     def close(self) -> None:
         pass
@@ -310,6 +310,58 @@ def test_a_connection_that_fails_when_it_is_closed_changes_nothing(
     assert (report.status, report.error, caplog.text) == (200, None, "")
 
 
+@pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
+def test_a_task_of_ask_that_fails_beside_the_stream_ends_the_response(event_loop: str) -> None:
+    """Its task group cancels the reader, which must not look like a cancellation by the server."""
+    reports: list[Exchange] = []
+    server = Server(100, stream=True)
+
+    async def fail_after_first_chunk() -> None:
+        while len(server.sent) < 2:
+            await anyio.lowlevel.checkpoint()
+        raise ConnectionError("the tunnel is gone")
+
+    @asynccontextmanager
+    async def ask(request: UpstreamRequest) -> AsyncIterator[Any]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fail_after_first_chunk)
+            yield wait_after_first_chunk()
+
+    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append)
+    anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
+    assert b"this gateway failed: ExceptionGroup" in server.sent[-1]["body"]
+    assert not server.sent[-1]["more_body"]
+    assert (reports[0].error or "").startswith("ExceptionGroup")
+
+
+@pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
+def test_a_connection_that_fails_to_close_after_its_client_has_left_is_no_defect(
+    event_loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports: list[Exchange] = []
+    server = Server(100, stream=True)
+
+    async def receive() -> Json:
+        if server.body:
+            return await server.receive()
+        while len(server.sent) < 2:
+            await anyio.lowlevel.checkpoint()
+        return {"type": "http.disconnect"}
+
+    @asynccontextmanager
+    async def ask(request: UpstreamRequest) -> AsyncIterator[Any]:
+        try:
+            yield wait_after_first_chunk()
+        finally:
+            raise httpx.ReadError("reset")
+
+    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append)
+    anyio.run(app, server.scope, receive, server.send, backend=event_loop)
+    (report,) = reports
+    assert (report.disconnected, report.error, caplog.text) == (True, None, "")
+    assert len(server.sent) == 2
+
+
 def test_the_next_upstream_is_asked_if_the_failed_one_cannot_be_closed_either() -> None:
     overloaded = {"error": {"message": "overloaded", "type": "server_error", "code": None}}
     response, report = send([closing_with(httpx.ReadError("reset"), overloaded), opening(CHUNKS)])
@@ -341,15 +393,15 @@ class Server:
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
             "path": "/v1/chat/completions", "raw_path": b"", "root_path": "", "query_string": b"", "headers": [],
         }  # fmt: skip
-        self._body = [{"type": "http.request", "body": json.dumps({**QUESTION, **fields}).encode(), "more_body": False}]
+        self.body = [{"type": "http.request", "body": json.dumps({**QUESTION, **fields}).encode(), "more_body": False}]
         self._messages = messages
         self.sent: list[Any] = []
         self.refused: list[Any] = []
 
     async def receive(self) -> Json:
-        if not self._body:
+        if not self.body:
             await anyio.sleep_forever()
-        return self._body.pop()
+        return self.body.pop()
 
     async def send(self, message: Any) -> None:
         if len(self.sent) == self._messages:

@@ -39,6 +39,7 @@ from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
 from streamkit.providers.encoding import CONTENT_TYPES
 from streamkit.redaction import redact
+from streamkit.source_failure import is_io_failure
 
 __all__ = ["Gateway"]
 
@@ -294,7 +295,8 @@ class _Service:
                 self._exchange.error = "the server canceled the request before the end of the response"
             raise
         except Exception as problem:
-            await self._fail_internally(problem)
+            if not (self._exchange.disconnected and is_io_failure(problem)):  # at closing a response that was canceled
+                await self._fail_internally(problem)
         finally:
             self._release()
             if self._attempt is not None:

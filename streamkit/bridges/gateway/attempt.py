@@ -232,6 +232,7 @@ async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> boo
     try:
         return await opened.__aexit__(*failure)
     except Exception as error:
-        if error is failure[1] or not is_io_failure(error):
+        is_canceled = isinstance(failure[1], anyio.get_cancelled_exc_class())  # by a task group of ``ask``, for example
+        if is_canceled or error is failure[1] or not is_io_failure(error):
             raise
         return False
