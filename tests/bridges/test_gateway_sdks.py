@@ -90,7 +90,7 @@ def test_openais_sdk_joins_the_chunks_of_several_signed_blocks(provider: str) ->
         with serve_gateway(target) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
             thread: list[Any] = [{"role": "user", "content": "hi"}]
             with client.chat.completions.stream(model="m", messages=thread, tools=tools) as stream:
-                message = stream.get_final_completion().choices[0].message.to_dict()
+                message: Any = stream.get_final_completion().choices[0].message.to_dict()
             (call,) = message["tool_calls"]
             thread += [message, {"role": "tool", "tool_call_id": call["id"], "content": "rain"}]
             client.chat.completions.create(model="m", messages=thread, tools=tools)
