@@ -108,20 +108,29 @@ def _in_order(blocks: Sequence[Block], places: Mapping[int, tuple[int, int]]) ->
     for reasoning in (block for block in blocks if id(block) in places):
         length_before, calls_before = places[id(reasoning)]
         while others and length < length_before:
-            block, text = others.popleft(), ""
-            if isinstance(block, TextBlock):
-                text = block.text[: length_before - length]
-                if len(text) < len(block.text):
-                    others.appendleft(copy_with(block, text=block.text[len(text) :]))
-                    unmarked = {name: value for name, value in block.metadata.items() if name != "cache"}
-                    block = copy_with(block, text=text, metadata=unmarked)
+            block = others.popleft()
+            if isinstance(block, TextBlock) and len(block.text) > length_before - length:
+                before, after = _split_text(block, length_before - length)
+                others.appendleft(after)
+                result += before
+                length = length_before
+                continue
             result.append(block)
-            length += len(text)
+            length += len(block.text) if isinstance(block, TextBlock) else 0
         while calls and count < calls_before:
             result.append(calls.popleft())
             count += 1
         result.append(reasoning)
     return [*result, *others, *calls]
+
+
+def _split_text(block: TextBlock, length: int) -> tuple[list[Block], TextBlock]:
+    """Return the first characters of a text as no or one block, and the rest, which keeps a cache mark."""
+    if not length:
+        return [], block
+    unmarked = {name: value for name, value in block.metadata.items() if name != "cache"}
+    first = copy_with(block, text=block.text[:length], metadata=unmarked)
+    return [first], copy_with(block, text=block.text[length:])
 
 
 def _with_text_states(blocks: Sequence[Block], states: Mapping[Any, UpstreamState]) -> list[Block]:
@@ -143,13 +152,48 @@ def _with_text_state(text: Block, state: UpstreamState) -> Block:
 
 def _insert_reasoning(blocks: list[Block], state: UpstreamState) -> None:
     """Put reasoning whose state a call has carried where it was, in place of its text without state."""
-    reasoning, texts = _restore_reasoning(state), state.fields.get("texts")
+    reasoning = _restore_reasoning(state)
     if reasoning in blocks:  # a client that keeps the state of reasoning, too
         return
-    blocks[:] = [block for block in blocks if not _repeats(block, reasoning)]
+    if (run := _find_plain(blocks, reasoning)) is not None:
+        blocks[run.start : run.stop] = [reasoning]
+        return
+    length, texts = state.fields.get("text_length"), state.fields.get("texts")
+    if isinstance(length, int):
+        _insert_after_text(blocks, reasoning, length)
+        return
     places = [place for place, block in enumerate(blocks) if isinstance(block, TextBlock)]
     place = places[texts] if isinstance(texts, int) and 0 <= texts < len(places) else len(blocks)
     blocks.insert(place, reasoning)
+
+
+def _find_plain(blocks: Sequence[Block], reasoning: Block) -> range | None:
+    """Return the places of blocks without state that have the text of reasoning, perhaps in the pieces of a stream."""
+    wanted = reasoning.text if isinstance(reasoning, ReasoningBlock) else ""
+    for start in range(len(blocks)) if wanted else ():
+        text = ""
+        for place in range(start, len(blocks)):
+            block = blocks[place]
+            if not isinstance(block, ReasoningBlock) or block.signature is not None or block.opaque is not None:
+                break
+            text += block.text
+            if text == wanted:
+                return range(start, place + 1)
+            if not wanted.startswith(text):
+                break
+    return None
+
+
+def _insert_after_text(blocks: list[Block], reasoning: Block, length: int) -> None:
+    """Put reasoning behind so many characters of text: before the text that follows, else at the end."""
+    for place, block in enumerate(blocks):
+        if isinstance(block, TextBlock):
+            if len(block.text) > max(length, 0):
+                before, after = _split_text(block, max(length, 0))
+                blocks[place : place + 1] = [*before, reasoning, after]
+                return
+            length -= len(block.text)
+    blocks.append(reasoning)
 
 
 def _repeats(block: Block, restored: Block) -> bool:

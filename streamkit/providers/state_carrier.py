@@ -63,7 +63,8 @@ class StateCarrier:
         self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
         self._text_counts: defaultdict[int, int] = defaultdict(int)  # by choice
         self._joins_blocks = provider.traits.joins_blocks
-        self._text_lengths: defaultdict[int, int] = defaultdict(int)  # by choice, if blocks are joined
+        self._has_places = self._joins_blocks or provider.traits.calls_carry_reasoning
+        self._text_lengths: defaultdict[int, int] = defaultdict(int)  # by choice, if states have places
         self._call_counts: defaultdict[int, int] = defaultdict(int)  # by choice
         self._text_states: dict[int, UpstreamState] = {}  # of the last text, by choice, until something follows it
         self._held: dict[int, list[UpstreamState]] = {}  # states for the next call, by choice
@@ -79,7 +80,7 @@ class StateCarrier:
         reasoning has its own only if text or the end follows.
         """
         if not (self._text_states or self._unwritten) and _CARRYING.isdisjoint(map(type, events)):
-            if self._joins_blocks:
+            if self._has_places:
                 for event in events:
                     if type(event) is Text:
                         self._text_lengths[event.choice] += len(event.text)
@@ -136,9 +137,9 @@ class StateCarrier:
             "signature": event.signature or metadata.pop("signature", None),
             "opaque": metadata.pop("opaque", None),
             "texts": self._text_counts[event.choice] if self._traits.calls_carry_reasoning else None,
+            "text_length": self._text_lengths[event.choice] if self._has_places else None,
+            "calls": self._call_counts[event.choice] if self._joins_blocks else None,
         }
-        if self._joins_blocks:
-            fields |= {"text_length": self._text_lengths[event.choice], "calls": self._call_counts[event.choice]}
         state = UpstreamState(
             self._origin,
             "reasoning",

@@ -39,10 +39,11 @@ class UpstreamState:
             a text ``number``, its position among the texts, unless it has the state itself.
         metadata: the block's further metadata.
         before: the states of the blocks before it, for clients that keep only those of calls. Of reasoning the field
-            ``texts`` is the number of texts before it.
+            ``texts`` is the number of texts before it, and ``text_length`` the number of their characters, because
+            clients cut and join texts.
 
-    Where messages join blocks (`Traits.joins_blocks`), reasoning has the fields ``text_length`` and ``calls``: the
-    characters of text and the number of calls before it.
+    Where messages join blocks (`Traits.joins_blocks`), reasoning has the fields ``text_length`` and ``calls``: also the
+    number of calls before it.
     """
 
     origin: Mapping[str, Any]

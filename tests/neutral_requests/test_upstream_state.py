@@ -498,6 +498,37 @@ def test_blocks_restored_from_the_state_of_calls_are_in_their_order(kinds: list[
     assert changes == []
 
 
+@pytest.mark.parametrize("form", ["pieces", "pieces without thoughts", "joined without thoughts"])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("commentary", "reasoning", "call"),
+        ("reasoning", "commentary", "reasoning", "call"),
+        ("reasoning", "commentary", "call", "reasoning", "commentary", "reasoning", "call"),
+    ],
+    ids=" ".join,
+)
+def test_reasoning_is_where_it_was_if_a_client_has_texts_in_other_parts(kinds: tuple[str, ...], form: str) -> None:
+    """Clients of Google's SDKs keep each chunk's part, and gemini-cli joins texts that follow each other."""
+    body = sent_back("gemini", commentary_turn(*kinds))
+    body = body if form == "pieces" else without_thoughts(body)
+    parts: list[Json] = []
+    for part in body["contents"][1]["parts"]:
+        if "text" not in part or part.get("thought"):
+            parts.append(part)
+        elif form.startswith("pieces"):
+            parts += [{**part, "text": part["text"][:3]}, {**part, "text": part["text"][3:]}]
+        elif parts and "text" in parts[-1]:
+            parts[-1] = {**parts[-1], "text": parts[-1]["text"] + part["text"]}
+        else:
+            parts.append(part)
+    body["contents"][1]["parts"] = parts
+    items, _ = upstream_messages("gemini", "openai_responses", body)
+    names = {"reasoning": "reasoning", "function_call": "call", "message": "commentary"}
+    found = [names[item["type"]] for item in items if item.get("type") in names]
+    assert [kind for at, kind in enumerate(found) if at == 0 or found[at - 1] != kind] == list(kinds)
+
+
 @pytest.mark.parametrize("client", ["openai_chat", "openrouter"])
 @pytest.mark.parametrize(
     "kinds",
