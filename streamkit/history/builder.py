@@ -88,7 +88,7 @@ class ContentBuilder:
         self._calls: list[ToolCallBlock] = []  # of the current content
         self._last_calls: list[ToolCallBlock] = []  # of the last content with calls
         self._open_calls: dict[str | None, deque[ToolCallBlock]] | None = None  # these by tool, once it is asked for
-        self._last_calls_have_ids = False  # one of them has a raw id; set together with the calls by tool
+        self._last_calls_have_ids: bool | None = None  # one of them has a raw id; None until it is asked for
         self._by_raw_id: dict[str, ToolCallBlock] = {}
         self._by_result_id: dict[str, ToolCallBlock] = {}  # calls of the last content that only their results identify
         self._has_result: set[int] = set()  # the identities of the calls
@@ -187,7 +187,7 @@ class ContentBuilder:
             if self._calls:
                 metadata["turn_key"] = self._assign_ids(self._calls)
                 self._last_calls, self._open_calls, self._calls = self._calls, None, []
-                self._by_result_id = {}
+                self._last_calls_have_ids, self._by_result_id = None, {}
         self._contents.append(stored_content(self._speaker, self._blocks, metadata))
         self._speaker, self._blocks, self._metadata = "", [], {}
 
@@ -249,7 +249,7 @@ class ContentBuilder:
             self.end()
         raw = _to_id(raw_id)
         tool_name = name if isinstance(name, str) and name else None
-        call = self._find_call(raw) if raw else self._next_open_call(tool_name)
+        call = self._by_raw_id.get(raw) or self._by_result_id.get(raw) if raw else self._next_open_call(tool_name)
         if call is None and raw:
             # LiteLLM's client of Ollama sends the ids of results, and calls without the ids that these name.
             call = self._next_open_call(tool_name, has_id=False)
@@ -284,10 +284,6 @@ class ContentBuilder:
             provider_name=self.provider, raw_id=raw, tool_name=name, turn_key=turn_key, call_index=number
         )
 
-    def _find_call(self, raw: str) -> ToolCallBlock | None:
-        """Return the call that a result names."""
-        return self._by_raw_id.get(raw) or self._by_result_id.get(raw)
-
     def _next_open_call(self, name: str | None, *, has_id: bool = True) -> ToolCallBlock | None:
         """Return the first call of the last turn without a result; ``has_id``: it may have a raw id."""
         if self._open_calls is None:
@@ -295,9 +291,11 @@ class ContentBuilder:
             for call in self._last_calls:
                 self._open_calls.setdefault(None, deque()).append(call)
                 self._open_calls.setdefault(call.name, deque()).append(call)
-            self._last_calls_have_ids = any(call.metadata.get("raw_id") for call in self._last_calls)
-        if self._last_calls_have_ids and not has_id:
-            return None
+        if not has_id:
+            if self._last_calls_have_ids is None:
+                self._last_calls_have_ids = any(call.metadata.get("raw_id") for call in self._last_calls)
+            if self._last_calls_have_ids:
+                return None
         waiting = self._open_calls.get(name)
         while waiting:
             call = waiting.popleft()
