@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import anyio.to_thread
@@ -20,6 +21,8 @@ from streamkit.bridges.gateway import Exchange, GatewayLimits
 from streamkit.bridges.gateway.replies import error_status
 from streamkit.calls import StreamError
 from streamkit.errors import UsageError
+from streamkit.events import Finished, ResponseStarted, Text
+from streamkit.providers import writer
 from streamkit.testing import ErrorEvent, RawBytes, Reply, Server, Stall, Status, serve
 
 QUICK = GatewayLimits(silence=0.05)
@@ -159,22 +162,62 @@ HEARTBEATS = {
 }
 
 
+@contextmanager
+def gated_upstream(*parts: bytes) -> Iterator[tuple[str, list[threading.Event]]]:
+    """Yield the address of a server that sends each part of a stream when its event is set, and these events."""
+    gates = [threading.Event() for _ in parts]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            for gate, part in zip(gates, parts, strict=True):
+                gate.wait(PATIENCE)
+                self.wfile.write(part)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
+    thread.start()
+    try:
+        yield "http://{}:{}".format(*server.server_address[:2]), gates
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 @pytest.mark.parametrize("client", HEARTBEATS)
 def test_a_client_gets_heartbeats_of_its_wire_while_the_upstream_is_silent(client: str) -> None:
-    heartbeat = HEARTBEATS[client]
-    script = [Reply(Stall(0.3), "Hel", Stall(0.3), "lo.")]
-    with serve(script) as server, serve_gateway(target(server), limits=QUICK) as url:
-        response = post(url, client)
-    data = response.content
+    """The upstream sends the next part once the client has a heartbeat."""
+    upstream = writer("anthropic", response_id="msg_1", model="m")
+    parts = [upstream.write(ResponseStarted("msg_1", "m")), upstream.write(Text("Hel")), upstream.write(Text("lo."))]
+    parts.append(upstream.write(Finished("stop")) + upstream.close())
+    heartbeat = 3 * HEARTBEATS[client] if client == "gemini" else HEARTBEATS[client]  # two lines end a frame of Gemini
+    path, body = CLIENTS[client]
+    data, seen = b"", []
+    with (
+        gated_upstream(*parts) as (address, gates),
+        serve_gateway(Target("anthropic", address), limits=QUICK) as url,
+    ):
+        gates[0].set()
+        with httpx.stream("POST", url + path, json=body, timeout=PATIENCE) as response:
+            for received in response.iter_bytes():
+                data += received
+                before, _, after = data.partition(b"Hel")
+                between, has_end, _ = after.partition(b"lo.")
+                seen = [heartbeat in before, heartbeat in between]
+                for gate, is_due in zip(gates[1:], (*seen, has_end), strict=True):
+                    if is_due:
+                        gate.set()
     read = read_turn(client, data)
     assert (read.text, read.error, read.warnings) == ("Hello.", None, [])
-    before, _, after = data.partition(b"Hel")
-    is_line = client == "gemini"  # the end of a frame is two line ends
-    assert 2 * heartbeat + heartbeat in before if is_line else heartbeat in before
-    assert (
-        2 * heartbeat + heartbeat in after.partition(b"lo.")[0] if is_line else heartbeat in after.partition(b"lo.")[0]
-    )
-    assert not data.endswith(3 * heartbeat if is_line else heartbeat)
+    assert seen == [True, True]
+    assert not data.endswith(heartbeat)
 
 
 @contextmanager
