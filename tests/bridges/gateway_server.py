@@ -95,11 +95,18 @@ def serve_responses(*responses: tuple[int, dict[str, str], bytes]) -> Iterator[t
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serve_handler(Handler) as address:
+        yield address, requests
+
+
+@contextmanager
+def serve_handler(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Yield the address of a server whose requests are handled in threads."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
     thread.start()
     try:
-        yield "http://{}:{}".format(*server.server_address[:2]), requests
+        yield "http://{}:{}".format(*server.server_address[:2])
     finally:
         server.shutdown()
         server.server_close()

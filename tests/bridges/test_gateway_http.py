@@ -7,14 +7,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import anyio.to_thread
 import httpx
 import pytest
 from bridges.gateway_clients import CLIENTS, read_turn
-from bridges.gateway_server import Target, serve_gateway
+from bridges.gateway_server import Target, serve_gateway, serve_handler
 from waiting import PATIENCE
 
 from streamkit.bridges.gateway import Exchange, GatewayLimits
@@ -180,15 +180,8 @@ def gated_upstream(*parts: bytes) -> Iterator[tuple[str, list[threading.Event]]]
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
-    thread.start()
-    try:
-        yield "http://{}:{}".format(*server.server_address[:2]), gates
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_handler(Handler) as address:
+        yield address, gates
 
 
 @pytest.mark.parametrize("client", HEARTBEATS)

@@ -309,7 +309,7 @@ def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tupl
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
-    script = [Reply("Hello ", Stall(0.5), "there."), Status(401, f"invalid x-api-key: {UPSTREAM_KEY}")]
+    script = [Reply("Hello ", Stall(2), "there."), Status(401, f"invalid x-api-key: {UPSTREAM_KEY}")]
     with (
         serve(script) as server,
         gateway(server.base_url("anthropic"), "--model", "claude-sonnet-4-5") as (process, url),
