@@ -694,7 +694,7 @@ def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
 
     async def main() -> None:
         async def wait() -> None:
-            open_requests.append(app._open_requests)  # 0: the client's next request is not refused
+            open_requests.append(app._state.open_requests)  # 0: the client's next request is not refused
             await anyio.sleep_forever()
 
         app = Gateway(upstream(Response(*answer("anthropic"), wait)))
