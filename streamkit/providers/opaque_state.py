@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, TypeVar
 
 from streamkit.history import Block, Content, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
@@ -170,18 +171,30 @@ def _insert_reasoning(blocks: list[Block], state: UpstreamState) -> None:
 def _find_plain(blocks: Sequence[Block], reasoning: Block) -> range | None:
     """Return the places of blocks without state that have the text of reasoning, perhaps in the pieces of a stream."""
     wanted = reasoning.text if isinstance(reasoning, ReasoningBlock) else ""
-    for start in range(len(blocks)) if wanted else ():
-        text = ""
-        for place in range(start, len(blocks)):
-            block = blocks[place]
-            if not isinstance(block, ReasoningBlock) or block.signature is not None or block.opaque is not None:
-                break
-            text += block.text
-            if text == wanted:
-                return range(start, place + 1)
-            if not wanted.startswith(text):
-                break
+    for is_plain, run in groupby(range(len(blocks)) if wanted else (), key=lambda place: _is_plain(blocks[place])):
+        if not is_plain:
+            continue
+        pieces: list[str] = []
+        starts: dict[int, int] = {}  # the place of the first block that begins after so many characters
+        stops: dict[int, int] = {}  # the one after the first block that ends there
+        length = 0
+        for place in run:
+            pieces.append(getattr(blocks[place], "text", ""))
+            starts.setdefault(length, place)
+            length += len(pieces[-1])
+            stops.setdefault(length, place + 1)
+        text = "".join(pieces)
+        at = text.find(wanted)  # not once for each block: a client may send thousands
+        while at >= 0:
+            if at in starts and at + len(wanted) in stops:
+                return range(starts[at], stops[at + len(wanted)])
+            at = text.find(wanted, at + 1)
     return None
+
+
+def _is_plain(block: Block) -> bool:
+    """Return True for reasoning without state."""
+    return isinstance(block, ReasoningBlock) and block.signature is None and block.opaque is None
 
 
 def _insert_after_text(blocks: list[Block], reasoning: Block, length: int) -> None:
@@ -200,7 +213,7 @@ def _repeats(block: Block, restored: Block) -> bool:
     """Return True for reasoning without state that the next block, with its state, repeats."""
     if not isinstance(block, ReasoningBlock) or not isinstance(restored, ReasoningBlock):
         return False
-    return block.text == restored.text and block.signature is None and block.opaque is None
+    return block.text == restored.text and _is_plain(block)
 
 
 def _wrapped(block: Block) -> list[str]:

@@ -19,9 +19,12 @@ from pydantic import BaseModel
 from wire_streams import bytes_one_by_one, chat, chat_bytes, chat_call, gemini, message_end, message_start
 
 import streamkit
-from streamkit import Growing, Limits, Turn
+from streamkit import Content, Growing, Limits, Turn
 from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.history import ReasoningBlock
 from streamkit.json_text import IncrementalJsonObject, JsonObjectScanner
+from streamkit.providers import restore_state
+from streamkit.providers.wrapped_state import UpstreamState, wrap_state
 
 pytestmark = interpreted_only
 
@@ -435,6 +438,23 @@ def test_prose_around_an_output_costs_linear_work() -> None:
         return work.lines
 
     assert lines(700) <= 2.2 * lines(350) + 200
+
+
+def test_finding_the_pieces_of_reasoning_costs_linear_work() -> None:
+    """A client of the gateway sends both: the pieces, and the state of a call with the text that they should have."""
+
+    def lines(n: int) -> int:
+        origin = {"provider": "anthropic"}
+        reasoning = UpstreamState(origin, "reasoning", {"text": "a" * (n - 1) + "b"})
+        state = wrap_state(UpstreamState(origin, "call", {"name": "f", "number": 0}, before=[reasoning]))
+        blocks = [*[ReasoningBlock(text="a")] * n, ReasoningBlock(signature=state)]
+        with count_work() as work:
+            (content,) = restore_state([Content(speaker="ai", blocks=blocks)])
+        assert [block.text for block in content.blocks if isinstance(block, ReasoningBlock)].count("a") == n
+        return work.lines
+
+    lines(1)
+    assert lines(400) <= 2.2 * lines(200) + 200
 
 
 def test_the_incremental_parser_joins_each_character_once() -> None:
