@@ -138,6 +138,7 @@ def test_facts_name_no_file_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixt
     "fact",
     [
         {"time": "yesterday"},
+        {"time": "0001-01-01T00:00:00"},
         {"response": ""},
         {"response": "."},
         {"response": "a\0b"},

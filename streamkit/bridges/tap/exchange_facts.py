@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +21,7 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
     """The facts of an exchange.
 
     Attributes:
-        time: the time of the request.
+        time: the time of the request, with its time zone.
         method: the HTTP method of the client's request.
         path: its path, with the query if there is one.
         client: the wire of the client; None if it is not known.
@@ -42,7 +43,7 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
         changes: a sentence for each thing of the request or the response that was changed or left out.
     """
 
-    time: datetime | None = None
+    time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     method: str = ""
     path: str = ""
     client: str | None = None
