@@ -146,7 +146,7 @@ def _make_inputs(count: int, seed: int, wanted: set[str]) -> Iterator[Input]:
 def _encode(provider: str, chunks: list[Any], chance: random.Random) -> list[Any]:
     """Return chunks as dicts, or as reads of bytes; nothing if they cannot be written."""
     from streamkit import providers
-    from streamkit.providers.frames import encode_stream
+    from streamkit.testing.case import encode_stream
 
     traits, form = providers.get(provider).traits, chance.random()
     if form < 0.15:

@@ -32,12 +32,12 @@ import httpx
 import uvicorn
 
 from streamkit import Turn, providers
-from streamkit.bridges.gateway import Gateway, GatewayLimits, Upstream
-from streamkit.bridges.gateway.routes import CLIENTS
+from streamkit.gateway import Gateway, GatewayLimits, Upstream
+from streamkit.gateway.routes import CLIENTS
 from streamkit.history import Content
 from streamkit.providers import render_request
-from streamkit.request import Request as NeutralRequest
-from streamkit.request import Settings
+from streamkit.providers.requests.request import Request as NeutralRequest
+from streamkit.providers.requests.request import Settings
 from streamkit.testing import Call, Disconnect, ErrorEvent, Reply, Request, Server, Stall, Status, serve
 from streamkit.tools import ToolDefinition
 

@@ -18,7 +18,7 @@ from benchmarks.measure import Row, Settings, interleave
 from streamkit import Tool, tool
 from streamkit.calls import CallRef
 from streamkit.events import ToolCallDelta, ToolCallStart
-from streamkit.execution.notifications import Notifier
+from streamkit.execution.run.notifications import Notifier
 from streamkit.json_text import IncrementalJsonObject
 
 __all__ = ["measure"]

@@ -38,7 +38,7 @@ from streamkit.events import Event, NormalizedToolChunk
 
 if TYPE_CHECKING:
     from streamkit.accumulator import Accumulator, Limits, process_tool_call_chunk
-    from streamkit.choice_view import ChoiceView
+    from streamkit.accumulator.limits import WireTraits
     from streamkit.execution import (
         ApprovalEntry,
         EndedStream,
@@ -65,9 +65,9 @@ if TYPE_CHECKING:
         parse_entry,
         run_loop,
     )
-    from streamkit.execution.context import CreateStream
-    from streamkit.execution.options import Approve, AroundCall
-    from streamkit.execution.recorder import Checkpoint
+    from streamkit.execution.durable.recorder import Checkpoint
+    from streamkit.execution.run.context import CreateStream
+    from streamkit.execution.run.options import Approve, AroundCall
     from streamkit.history import (
         Block,
         CacheMark,
@@ -86,15 +86,15 @@ if TYPE_CHECKING:
     from streamkit.json_text import Change
     from streamkit.output import Growing
     from streamkit.providers import detect, parse_messages, parse_request, render, render_request
-    from streamkit.providers.model_facts import ModelFacts
+    from streamkit.providers.contract.traits import ModelFacts
     from streamkit.providers.provider import Provider, ToolChoice, Traits
-    from streamkit.providers.provider_writer import Writer
-    from streamkit.providers.writing import writer
-    from streamkit.request import OutputFormat, Request, Settings
-    from streamkit.stream_reader import StreamReader, read
+    from streamkit.providers.registry import writer
+    from streamkit.providers.requests.request import OutputFormat, Request, Settings
+    from streamkit.providers.writing.provider_writer import Writer
+    from streamkit.reading.choice_view import ChoiceView
+    from streamkit.reading.stream_reader import StreamReader, read
+    from streamkit.reading.turn import Turn
     from streamkit.tools import Approval, Grammar, HostedTool, Tool, ToolContext, ToolDefinition, ToolSet, tool
-    from streamkit.turn import Turn
-    from streamkit.wire_traits import WireTraits
 
     __version__: str
 
@@ -203,17 +203,17 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
 ]
 
 _LAZY_IMPORTS = {
-    "streamkit.turn": ("Turn",),
-    "streamkit.choice_view": ("ChoiceView",),
+    "streamkit.reading.turn": ("Turn",),
+    "streamkit.reading.choice_view": ("ChoiceView",),
     "streamkit.accumulator": ("Accumulator", "Limits", "process_tool_call_chunk"),
     "streamkit.json_text": ("Change",),
-    "streamkit.wire_traits": ("WireTraits",),
+    "streamkit.accumulator.limits": ("WireTraits",),
     "streamkit.providers": ("detect", "parse_messages", "parse_request", "render", "render_request"),
-    "streamkit.providers.model_facts": ("ModelFacts",),
+    "streamkit.providers.contract.traits": ("ModelFacts",),
     "streamkit.providers.provider": ("Provider", "ToolChoice", "Traits"),
-    "streamkit.providers.provider_writer": ("Writer",),
-    "streamkit.providers.writing": ("writer",),  # not from the package, of which a module has the same name
-    "streamkit.stream_reader": ("StreamReader", "read"),
+    "streamkit.providers.writing.provider_writer": ("Writer",),
+    "streamkit.providers.registry": ("writer",),  # not from the package, of which a module has the same name
+    "streamkit.reading.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (
         "ApprovalEntry",
         "EndedStream",
@@ -240,9 +240,9 @@ _LAZY_IMPORTS = {
         "parse_entry",
         "run_loop",
     ),
-    "streamkit.execution.context": ("CreateStream",),
-    "streamkit.execution.options": ("Approve", "AroundCall"),
-    "streamkit.execution.recorder": ("Checkpoint",),
+    "streamkit.execution.run.context": ("CreateStream",),
+    "streamkit.execution.run.options": ("Approve", "AroundCall"),
+    "streamkit.execution.durable.recorder": ("Checkpoint",),
     "streamkit.history": (
         "Block",
         "CacheMark",
@@ -259,7 +259,7 @@ _LAZY_IMPORTS = {
         "convert_to_vercel_messages",
     ),
     "streamkit.output": ("Growing",),
-    "streamkit.request": ("OutputFormat", "Request", "Settings"),
+    "streamkit.providers.requests.request": ("OutputFormat", "Request", "Settings"),
     "streamkit.tools": (
         "Approval",
         "Grammar",
@@ -292,7 +292,7 @@ def __dir__() -> list[str]:
 
 
 def _decode_update(data: Any) -> ThreadUpdate:
-    from streamkit.execution.thread_update import decode_thread_update
+    from streamkit.execution.round.thread_update import decode_thread_update
 
     return decode_thread_update(data)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from streamkit.redaction import excerpt_repr, redact_message, redact_value
+from streamkit.values.redaction import excerpt_repr, redact_message, redact_value
 
 __all__ = [
     "ALL_MARKUP_FAMILIES",
@@ -134,8 +134,6 @@ RunWarningCode = Literal[
     "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
-
-
 _SHOWN = 100  # characters of one value in the repr of a call
 
 
@@ -149,7 +147,7 @@ class CallRef(Struct, frozen=True, gc=False):
 
 
 class StreamWarning(Struct, frozen=True):
-    """An irregularity that did not end the turn. Secrets in the message are masked (``streamkit.redaction``)."""
+    """An irregularity that did not end the turn. Secrets in the message are masked (``values.redaction``)."""
 
     code: str  #: one of ``WarningCode``, or a third party's own
     message: str  #: a sentence for people, with the values
@@ -314,7 +312,7 @@ class Finish(Struct, frozen=True):
 class StreamError(Struct, frozen=True):
     """The error that ended a turn.
 
-    Secrets in the message and in ``raw`` are masked (``streamkit.redaction``): transports name URLs with keys in them,
+    Secrets in the message and in ``raw`` are masked (``values.redaction``): transports name URLs with keys in them,
     and servers repeat the key of a request.
     """
 

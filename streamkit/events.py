@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from streamkit.calls import CallRef, Ended, FinishReason, StreamError, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
-from streamkit.json_data import object_fields, to_json_data
+from streamkit.values.json_data import object_fields, to_json_data
 
 __all__ = [
     "ArgumentsRestated",

@@ -25,6 +25,16 @@ PACKAGE = str(Path(streamkit.__file__).parent)
 JSON_TEXT = str(Path(PACKAGE, "json_text"))  # reads the arguments of calls, which are no frames
 
 
+class CallCounts(Counter[tuple[str, str]]):
+    """Calls by file and function. The count of a function that does not exist is an error, not zero."""
+
+    def __missing__(self, key: tuple[str, str]) -> int:
+        file, function = key
+        if f"def {function}(" not in Path(PACKAGE, file).read_text("utf-8"):
+            raise LookupError(f"streamkit/{file} has no function {function}")
+        return 0
+
+
 class Operations:
     """The operations of a block.
 
@@ -36,7 +46,7 @@ class Operations:
 
     def __init__(self) -> None:
         self.decodes = 0
-        self.calls: Counter[tuple[str, str]] = Counter()
+        self.calls = CallCounts()
         self.task_lookups = 0
 
     def _record(self, frame: FrameType, event: str, arg: Any) -> None:
@@ -51,7 +61,8 @@ class Operations:
             elif code.co_name == "current_task":
                 self.task_lookups += 1
             elif code.co_filename.startswith(PACKAGE):
-                self.calls[Path(code.co_filename).relative_to(PACKAGE).as_posix(), code.co_name] += 1
+                key = Path(code.co_filename).relative_to(PACKAGE).as_posix(), code.co_name
+                self.calls[key] = self.calls.get(key, 0) + 1
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
+from streamkit.reading.turn import Turn
 from streamkit.testing import Call, Reply
-from streamkit.turn import Turn
 
 SCRIPT = [
     Reply(

@@ -191,7 +191,7 @@ def test_importing_and_feeding_loads_neither_pydantic_nor_anyio_nor_an_sdk(state
 
 
 def test_importing_the_reader_loads_anyio_but_neither_pydantic_nor_execution() -> None:
-    modules = imported_by("import streamkit.stream_reader")
+    modules = imported_by("import streamkit.reading.stream_reader")
     assert "anyio" in modules
     assert packages(modules) & (SDKS | {"pydantic", "pydantic_core", "asyncio", "trio", "httpx"}) == set()
     assert not [name for name in modules if name.startswith("streamkit.execution")]

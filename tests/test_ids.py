@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shared_data import ROOT
 
 from streamkit import ids, providers
-from streamkit.target_ids import IdRule, TargetIds
+from streamkit.ids import IdRule, TargetIds
 
 VECTORS = ROOT.parent / "shared" / "vectors" / "ids.json"
 
@@ -443,7 +443,7 @@ def test_other_models_use_the_rule_of_the_wire(model: str) -> None:
 
 _SAMPLE = """
 from streamkit import ids, providers
-from streamkit.target_ids import TargetIds
+from streamkit.ids import TargetIds
 drawn = ["", "a.b", "a:b", "call_x", "toolu_x", "\\u65e5\\u672c", "\\ud83d", "x" * 99, "functions.f:0", "ABCdef123"]
 drawn += [ids.canonical_tool_id(provider_name="p", raw_id=i, tool_name="t", turn_key="k", call_index=3) for i in drawn]
 for name in providers.names():

@@ -32,8 +32,8 @@ def top_level_modules() -> set[str]:
 
 
 def provider_packages() -> list[str]:
-    folder = PACKAGE / "providers"
-    return sorted(path.name for path in folder.iterdir() if (path / "__init__.py").exists())
+    """Return the packages of wires; the others beside them are shared."""
+    return sorted(path.parent.name for path in (PACKAGE / "providers").glob("*/parser.py"))
 
 
 def test_the_contracts_are_kept() -> None:
@@ -48,30 +48,37 @@ def test_the_contract_of_providers_lists_every_package() -> None:
     assert sorted(contract["modules"]) == [f"streamkit.providers.{name}" for name in provider_packages()]
 
 
+def layers_of(name: str) -> set[str]:
+    layers = CONTRACTS[name]["layers"]
+    return {module.strip() for layer in layers for module in layer.split("|")}
+
+
 def test_every_module_has_a_layer() -> None:
-    (contract,) = [contract for contract in CONTRACTS.values() if contract["type"] == "layers"]
-    layered = {module.strip() for layer in contract["layers"] for module in layer.split("|")}
-    assert {f"streamkit.{name}" for name in top_level_modules()} - layered == set()
+    assert layers_of("imports point down") == {f"streamkit.{name}" for name in top_level_modules()}
+
+
+def test_every_module_of_providers_has_a_layer() -> None:
+    folder = PACKAGE / "providers"
+    entries = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert layers_of("imports point down inside providers") == {
+        f"streamkit.providers.{name}" for name in entries - {"__init__"}
+    }
+
+
+#: What reads from sockets and clocks, starts threads or tasks: never part of the core.
+SHELL = {"execution", "bridges", "testing", "gateway", "cli", "__main__"}
+READERS = {"source", "stream_reader", "stream_file"}
 
 
 def test_the_core_is_every_module_outside_the_shell() -> None:
     (contract,) = [contract for contract in CONTRACTS.values() if "pure" in contract["name"]]
-    shell = {
-        "execution",
-        "input_timer",
-        "source",
-        "copied_source",
-        "stream_file",
-        "stream_reader",
-        "bridges",
-        "testing",
-    }
-    shell |= {"cli", "__main__"}
-    core = {f"streamkit.{name}" for name in top_level_modules() - shell}
+    core = {f"streamkit.{name}" for name in top_level_modules() - SHELL - {"reading"}}
+    entries = {path.stem for path in (PACKAGE / "reading").iterdir() if not path.name.startswith("_")}
+    core |= {f"streamkit.reading.{name}" for name in entries - READERS}
     pure = set(contract["source_modules"])
-    parts_of_the_shell = ("streamkit.execution.", "streamkit.bridges.")
+    parts_of_the_shell = tuple(f"streamkit.{name}." for name in SHELL)
     assert {module for module in pure if not module.startswith(parts_of_the_shell)} == core
-    assert "streamkit.execution.round" in pure
+    assert "streamkit.execution.round.round" in pure
 
 
 def import_circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:

@@ -17,8 +17,8 @@ import pytest
 
 from streamkit import Limits, Turn, providers
 from streamkit.json_text import json_size, structure_size
-from streamkit.leaked_markup import LeakedMarkup
-from streamkit.providers.frames import encode_frame
+from streamkit.reading.leaked_markup import LeakedMarkup
+from streamkit.testing.case import encode_frame
 
 pytestmark = pytest.mark.usefixtures("small_heap")
 

@@ -208,7 +208,7 @@ def hops(iterate: Iterate, *, chunks_in_a_read: int = 1) -> tuple[float, float]:
         reads = text_events(count, chunks_in_a_read=chunks_in_a_read)
         with count_operations() as operations:
             asyncio.run(iterate(reads))  # type: ignore[arg-type]  # they are coroutines
-        layers = ("stream_reader.py", "source.py", "execution/")
+        layers = ("reading/stream_reader.py", "reading/source.py", "execution/")
         passed = sum(number for (file, _), number in operations.calls.items() if file.startswith(layers))
         totals.append((passed, operations.task_lookups))
     return tuple((more - less) / (many - few) for less, more in zip(*totals, strict=True))  # type: ignore[return-value]
@@ -300,7 +300,7 @@ def count_renders(requests_read: int) -> tuple[int, int, int]:
 
     with count_operations() as operations:
         rounds = asyncio.run(main())
-    conversation = operations.calls["providers/rendering.py", "render_messages"]
+    conversation = operations.calls["providers/rendering/conversion.py", "render_messages"]
     return rounds, conversation, operations.calls["providers/openai_chat/messages.py", "render_messages"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamkit import StreamReader, ToolCall, Turn, read
-from streamkit.redaction import excerpt_repr
+from streamkit.values.redaction import excerpt_repr
 
 KEY = "sk-proj-abcdefghijklmnop0123"
 

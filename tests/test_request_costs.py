@@ -9,7 +9,8 @@ import pytest
 from compiled import interpreted_only
 from operation_counts import Operations, count_operations
 
-from streamkit.providers import parse_request, render_request, restore_state
+from streamkit.gateway.translation.opaque_state import restore_state
+from streamkit.providers import parse_request, render_request
 
 pytestmark = interpreted_only
 

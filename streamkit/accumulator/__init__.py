@@ -20,7 +20,6 @@ changes and events that follow), ``ready`` (when a call is final), ``tool_call``
 """
 
 from streamkit.accumulator.accumulator import Accumulator, process_tool_call_chunk
-from streamkit.accumulator.limits import Limits
-from streamkit.wire_traits import WireTraits
+from streamkit.accumulator.limits import Limits, WireTraits
 
 __all__ = ["Accumulator", "Limits", "WireTraits", "process_tool_call_chunk"]

@@ -13,14 +13,13 @@ from typing import Any
 import msgspec
 
 from streamkit.accumulator.choice import Choice
-from streamkit.accumulator.limits import DEFAULT_LIMITS, Limits
+from streamkit.accumulator.limits import DEFAULT_LIMITS, Limits, WireTraits
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
-from streamkit.indexes import normalize_index
 from streamkit.json_text import join_surrogates, json_size
-from streamkit.wire_traits import WireTraits
+from streamkit.values.indexes import normalize_index
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.events import NormalizedToolChunk
-from streamkit.indexes import normalize_index
+from streamkit.values.indexes import normalize_index
 
 __all__ = ["CallIndex", "Existing", "New", "Orphan", "Repeat", "Resolution"]
 

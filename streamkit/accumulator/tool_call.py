@@ -1,6 +1,12 @@
 """One tool call under construction: its name, its argument text, the end of its object and the parsed arguments.
 
 It must not depend on how deltas are assigned to calls, nor on events.
+
+A provider's own message of a call, which a parser passes along, with the arguments as far as received.
+
+A parser passes the message of a call's start, whose arguments are empty or a first part. Where the arguments are in a
+message is known for the forms of Chat Completions and Responses (``arguments``, a text) and of Anthropic and Gemini
+(``input`` and ``args``, an object). Any other message is kept unchanged. This module must not depend on streams.
 """
 
 from __future__ import annotations
@@ -9,7 +15,6 @@ from typing import Any
 
 from msgspec import structs
 
-from streamkit.accumulator.native_message import message_with_arguments
 from streamkit.calls import CallKind, CallRef, CallState, StreamWarning, ToolCall
 from streamkit.json_text import (
     IncrementalJsonObject,
@@ -20,7 +25,40 @@ from streamkit.json_text import (
     parse_partial_object,
 )
 
-__all__ = ["MANY_PARTS", "ToolCallBuilder", "join_parts"]
+__all__ = [
+    "MANY_PARTS",
+    "ToolCallBuilder",
+    "join_parts",
+    "message_with_arguments",
+]
+
+
+_NESTED = ("function", "functionCall", "tool_calls")
+
+
+def message_with_arguments(message: Any, text: str, arguments: Any) -> Any:
+    """Return a copy of a call's message that has these arguments; a value of another form is returned unchanged.
+
+    Args:
+        message: a dict, or a list of which the last dict is that of the call.
+        text: the argument text so far.
+        arguments: the arguments of a complete call; else None.
+    """
+    if isinstance(message, list) and message:
+        return [*message[:-1], message_with_arguments(message[-1], text, arguments)]
+    if not isinstance(message, dict):
+        return message
+    copy = dict(message)
+    for name in _NESTED:
+        if name in copy:
+            copy[name] = message_with_arguments(copy[name], text, arguments)
+    if isinstance(copy.get("arguments"), str):
+        copy["arguments"] = text
+    for name in ("input", "args"):
+        if isinstance(copy.get(name), dict) and isinstance(arguments, dict):
+            copy[name] = arguments
+    return copy
+
 
 MANY_PARTS = 32  # so many parts of a text are joined; fewer may wait
 

@@ -23,8 +23,8 @@ from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
-from streamkit.indexes import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
+from streamkit.values.indexes import normalize_index
 
 __all__ = ["ToolCallTracker"]
 

@@ -11,12 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from streamkit.accumulator.http_status import NO_STATUS
-from streamkit.accumulator.limits import Limits
+from streamkit.accumulator.limits import NO_STATUS, Limits, WireTraits
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode
 from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
 from streamkit.json_text import join_surrogates, json_size, measure_json, nests_deeper
-from streamkit.wire_traits import WireTraits
 
 __all__ = ["OBJECT_SIZE", "STORED_NESTING", "TurnState"]
 

@@ -18,33 +18,84 @@ launched recovers the workflows of its own ``executor_id``, also while another p
 waits for the claim, and returns the same outcome. The workers look for workflows that none of them executes.
 
 DBOS requires asyncio. This module must not depend on what happens in a run.
+
+The readers of the live events of runs that other tasks make, in any event loop of the process.
+
+Showing an event never waits, so that a slow reader delays no run; progress beyond a bound is coalesced.
+
+This module must not depend on how a run is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, TypedDict
 
 import anyio
 from pydantic import TypeAdapter
 
-from streamkit.bridges.event_watchers import EventWatchers
 from streamkit.bridges.run_store import Claim, ClaimLost, RunStore
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.events import Event, RunEnded
 from streamkit.execution import ApprovalEntry, ResultEntry, Run, RunEntry, RunState
-from streamkit.execution.background import BackgroundTask, EventQueue
-from streamkit.execution.options import to_conversation
-from streamkit.execution.state import Ended, check_approvals, check_results
-from streamkit.execution.stored_values import StoredResult
+from streamkit.execution.durable.entries import StoredResult
+from streamkit.execution.durable.state import Ended, check_approvals, check_results
+from streamkit.execution.round.background import BackgroundTask, EventQueue
+from streamkit.execution.run.options import to_conversation
 from streamkit.history import Content
-from streamkit.model_copy import copy_with
-from streamkit.redaction import log_failure
 from streamkit.tools import Approval
+from streamkit.values.model_copy import copy_with
+from streamkit.values.redaction import log_failure
+
+__all__ = [
+    "DurableRuns",
+    "EventWatchers",
+    "RunFailed",
+    "RunOutcome",
+]
+
+
+class EventWatchers:
+    """The queues of readers, by the key of the run that they read."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, list[tuple[asyncio.AbstractEventLoop, EventQueue]]] = {}
+
+    @contextmanager
+    def watch(self, run_key: str) -> Iterator[EventQueue]:
+        """Enter a block with a queue, which gets the events of a run from now on. Its reader is in this event loop."""
+        watcher = asyncio.get_running_loop(), EventQueue()
+        watchers = self._queues.setdefault(run_key, [])
+        watchers.append(watcher)
+        try:
+            yield watcher[1]
+        finally:
+            watchers.remove(watcher)
+            if not watchers:
+                self._queues.pop(run_key, None)
+
+    def show(self, run_key: str, event: Event) -> None:
+        """Hand an event to those who watch its run."""
+        if run_key not in self._queues:
+            return
+        here = asyncio.get_running_loop()
+        for event_loop, queue in list(self._queues[run_key]):
+            if event_loop is here:
+                queue.put(event)
+            else:
+                with suppress(RuntimeError):  # that event loop has ended
+                    event_loop.call_soon_threadsafe(queue.put, event)
+
+    def close(self) -> None:
+        """Declare that no event of any run follows."""
+        for event_loop, queue in [watcher for watchers in self._queues.values() for watcher in watchers]:
+            with suppress(RuntimeError):
+                event_loop.call_soon_threadsafe(queue.close)
+
 
 try:
     from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync
@@ -53,10 +104,8 @@ except ModuleNotFoundError as error:
         f"streamkit.bridges.dbos needs {error.name}: pip install 'streamkit[dbos]'", name=error.name
     ) from None
 
-__all__ = ["DurableRuns", "RunFailed", "RunOutcome"]
 
 _log = logging.getLogger("streamkit")
-
 _contents = TypeAdapter(list[Content])
 _ACTIVE = ("PENDING", "ENQUEUED", "DELAYED")
 

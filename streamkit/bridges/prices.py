@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from streamkit.turn import Turn
+    from streamkit.reading.turn import Turn
 
 __all__ = ["cost"]
 

@@ -29,8 +29,8 @@ import anyio.to_thread
 
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.execution import RunEntry, RunState, parse_entry
-from streamkit.execution.background import BackgroundTask
-from streamkit.redaction import log_failure
+from streamkit.execution.round.background import BackgroundTask
+from streamkit.values.redaction import log_failure
 
 __all__ = ["Claim", "ClaimLost", "RunStore"]
 

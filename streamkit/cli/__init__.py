@@ -22,14 +22,12 @@ from types import ModuleType
 from streamkit.cli import chat, convert, demo, gateway, inspect, normalize, report, tap
 from streamkit.cli.terminal import OutputError, escape_line, protected
 from streamkit.errors import UsageError
-from streamkit.redaction import redact
+from streamkit.values.redaction import redact
 
 __all__ = ["main"]
 
 #: The extra that installs a package which a command needs.
 _EXTRAS = {"rich": "cli", "httpx": "cli", "starlette": "cli", "uvicorn": "cli", "aiohttp": "gateway"}
-
-
 _COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "normalize": normalize,

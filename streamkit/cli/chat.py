@@ -7,6 +7,11 @@ provider's usual environment variable. For example:
 
 where mytools.py is in the current folder and get_weather is a function with type annotations and a docstring. Before a
 tool with approval="ask" runs, the command asks you at the terminal.
+
+A question to the user at the terminal: may this tool call run?
+
+The question is written to the terminal itself, like that of ``sudo``: standard input may contain the prompt, and
+standard output may be a file. Without a terminal the call is denied. This module must not depend on runs.
 """
 
 from __future__ import annotations
@@ -14,7 +19,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
+import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
@@ -32,14 +40,23 @@ from streamkit.events import (
     ToolCallStart,
     Warned,
 )
+from streamkit.execution.one_call.worker_thread import WorkerThread
+from streamkit.tools import Approval
 
 if TYPE_CHECKING:
     from streamkit.cli.terminal import Notes
     from streamkit.execution import Run
-    from streamkit.execution.notifications import ToolNotification
+    from streamkit.execution.run.notifications import ToolNotification
     from streamkit.tools import Approval, Tool
 
-__all__ = ["configure", "run"]
+__all__ = [
+    "QUESTION",
+    "ask",
+    "configure",
+    "format_question",
+    "run",
+]
+
 
 _MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
 _MAX_KEPT = 4 * _MAX_SHOWN  # of the arguments' text, before white space is removed
@@ -106,7 +123,6 @@ async def _converse(
     import anyio
     import httpx
 
-    from streamkit.cli import approval
     from streamkit.execution import run_loop
     from streamkit.history import Content
 
@@ -123,7 +139,7 @@ async def _converse(
         async def approve(call: ToolCall, _: Any) -> Approval:
             async with terminal:
                 printer.end_line()
-                return await approval.ask(call)
+                return await ask(call)
 
         chat_run = run_loop(create_new_stream, provider=provider, tools=tools, history=history, approve=approve)
         try:
@@ -152,7 +168,7 @@ class _Printer:
     """Prints text to standard output, all else to standard error, each message on its own line."""
 
     def __init__(self, notes: Notes, tools: list[Tool]) -> None:
-        from streamkit.execution.notifications import Notifier
+        from streamkit.execution.run.notifications import Notifier
 
         self._notes = notes
         self._notifier = Notifier(tools)
@@ -312,3 +328,89 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return int(text)
+
+
+#: The end of each question.
+QUESTION = "run it? [y/N, or say why not] "
+_TERMINAL = "/dev/tty"
+_MOST_SHOWN = 4000  # characters of the arguments
+_END = 500  # of them, those at the end
+_LONGEST_NAME = 128
+_SPACES = re.compile(" {8,}")
+_YES = ("y", "yes")
+_NO = ("", "n", "no")
+_NO_TERMINAL = "there is no terminal at which to ask for approval"
+
+
+async def ask(call: ToolCall) -> Approval:
+    """Ask whether a call may run, and wait for a line.
+
+    ``y`` and ``yes`` approve the call. Any other text denies it, and is the reason, except for ``n`` and ``no``.
+    If this is cancelled, the thread that waits for the line remains until the program ends.
+    """
+    line = await WorkerThread(lambda: _read_reply(format_question(call))).result()
+    if line is None:
+        return Approval(allow=False, reason=_NO_TERMINAL)
+    reply = line.strip()
+    if reply.lower() in _YES:
+        return Approval(allow=True)
+    return Approval(allow=False, reason=None if reply.lower() in _NO else reply.rstrip("."))
+
+
+def format_question(call: ToolCall) -> str:
+    """Return the question, with the arguments, since a user must see what they approve.
+
+    Characters that a terminal does not show as such (escape sequences, line ends, direction marks) are escaped as in
+    JSON, and so are long runs of spaces, which would move what follows to another line: the model must not be able to
+    draw another question than the real one. Of long arguments the beginning and the end are shown, with the number of
+    characters between them.
+    """
+    text = json.dumps(call.arguments, ensure_ascii=False, default=str)
+    if len(text) > _MOST_SHOWN:
+        hidden = len(text) - _MOST_SHOWN
+        begin, end = text[: _MOST_SHOWN - _END], text[-_END:]
+        shown = f"{_escape(begin)} [... {hidden} characters are not shown ...] {_escape(end)}"
+    else:
+        shown = _escape(text)
+    return f"? {_escape(call.name[:_LONGEST_NAME])} {shown}\n  {QUESTION}"
+
+
+def _escape(text: str) -> str:
+    text = _SPACES.sub(lambda run: r"\u0020" * len(run[0]), text)
+    return "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text])
+
+
+def _read_reply(question: str) -> str | None:
+    """Write the question and read one line; return None without a terminal. This function blocks.
+
+    It reads the file descriptor, never ``sys.stdin``: a thread that still reads ``sys.stdin`` when the interpreter ends
+    has its lock, which is a fatal error (clustershell/clustershell#461).
+    """
+    opened = None
+    try:
+        try:
+            input_fd = output_fd = opened = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY)
+        except (OSError, AttributeError):  # the process has no terminal; Windows has no such path and flag
+            if sys.stdin is None or not sys.stdin.isatty():
+                return None
+            input_fd, output_fd = sys.stdin.fileno(), 2
+        _discard_typed_input(input_fd)
+        os.write(output_fd, question.encode("utf-8", "backslashreplace"))
+        line = os.read(input_fd, 4096)
+        if not line.endswith(b"\n"):
+            os.write(output_fd, b"\n")  # Ctrl-D
+    except (OSError, ValueError):
+        return None
+    finally:
+        if opened is not None:
+            os.close(opened)
+    return line.decode("utf-8", "replace")
+
+
+def _discard_typed_input(terminal: int) -> None:
+    """Discard the input from before the question, which is no reply to it."""
+    with suppress(ImportError, OSError):  # no termios on Windows
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(terminal, termios.TCIFLUSH)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamkit.errors import UsageError
-from streamkit.providers.endpoint import Endpoint
-from streamkit.redaction import redact
+from streamkit.providers.contract.traits import Endpoint
+from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
     import httpx

@@ -16,7 +16,7 @@ from typing import Any
 from streamkit import providers
 from streamkit.cli.terminal import escape_line, json_output
 from streamkit.errors import UsageError
-from streamkit.redaction import redact
+from streamkit.values.redaction import redact
 
 __all__ = ["configure", "run"]
 

@@ -10,7 +10,7 @@ from streamkit import providers
 from streamkit.cli.connection import request_settings, request_url
 from streamkit.cli.terminal import escape_line
 from streamkit.framing import framer_for
-from streamkit.redaction import redact
+from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
     from rich.console import Console

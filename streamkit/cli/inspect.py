@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from streamkit.cli.recorded_exchange import expand_paths, find_recording
-from streamkit.cli.recorded_stream import NotAStreamError, add_provider_argument, check_provider, read_parts
+from streamkit.cli.recordings import (
+    NotAStreamError,
+    add_provider_argument,
+    check_provider,
+    expand_paths,
+    find_recording,
+    read_parts,
+)
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from streamkit.bridges.tap.observed_exchange import ObservedExchange
     from streamkit.cli.terminal import Notes
+    from streamkit.gateway.tap.observed_exchange import ObservedExchange
 
 __all__ = ["configure", "run"]
 

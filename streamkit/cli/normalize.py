@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from streamkit.cli.recorded_stream import (
+from streamkit.cli.recordings import (
     NotAStreamError,
     add_provider_argument,
     check_provider,
@@ -26,8 +26,8 @@ from streamkit.cli.recorded_stream import (
 from streamkit.cli.terminal import escape_line, json_output
 from streamkit.events import Event, to_json
 from streamkit.json_text import replace_lone_surrogates
-from streamkit.redaction import redact
-from streamkit.turn import Turn
+from streamkit.reading.turn import Turn
+from streamkit.values.redaction import redact
 
 __all__ = ["configure", "run"]
 

@@ -12,7 +12,7 @@ from streamkit.cli.serving import address_of, listen, served_in_thread
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from streamkit.bridges.tap import ExchangeObserver
+    from streamkit.gateway.tap import ExchangeObserver
 
 __all__ = ["TAP_PORT", "add_record_argument", "observation"]
 
@@ -45,13 +45,13 @@ def observation(
     Raises:
         UsageError: the port cannot be served, or the folder cannot be created.
     """
-    from streamkit.bridges.tap import ExchangeFolder, ExchangeList, ExchangeObserver
-    from streamkit.bridges.tap.relay import Relay
+    from streamkit.gateway.tap import ExchangeFolder, ExchangeList, ExchangeObserver
+    from streamkit.gateway.tap.relay import Relay
 
     relays: list[Relay] = []
     with ExitStack() as stack:
         if page_port is not None:
-            from streamkit.bridges.tap.page import TapPage
+            from streamkit.gateway.tap.page import TapPage
 
             exchanges = ExchangeList()
             relays.append(Relay(exchanges, report=report))

@@ -13,11 +13,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from streamkit.cli.recorded_exchange import expand_paths, find_recording
-from streamkit.cli.recorded_stream import NotAStreamError, add_provider_argument, check_provider, read_parts
+from streamkit.cli.recordings import (
+    NotAStreamError,
+    add_provider_argument,
+    check_provider,
+    expand_paths,
+    find_recording,
+    read_parts,
+)
 from streamkit.cli.terminal import OutputError, escape_line
 from streamkit.errors import UsageError
-from streamkit.redaction import redact
+from streamkit.values.redaction import redact
 
 __all__ = ["configure", "run"]
 
@@ -33,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the page; return 2 if a file is not a stream."""
-    from streamkit.bridges.tap.report import build_report
+    from streamkit.gateway.tap.page import build_report
 
     check_provider(options.provider)
     code = 0

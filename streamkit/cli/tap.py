@@ -29,9 +29,9 @@ from streamkit.cli.serving import address_of, is_loopback, listen, port_number, 
 if TYPE_CHECKING:
     import httpx
 
-    from streamkit.bridges.tap import ExchangeObserver
-    from streamkit.bridges.tap.pass_through import AskUnchanged, PassedRequest
     from streamkit.cli.terminal import Notes
+    from streamkit.gateway.tap import ExchangeObserver
+    from streamkit.gateway.tap.pass_through import AskUnchanged, PassedRequest
 
 __all__ = ["configure", "run"]
 
@@ -74,7 +74,7 @@ async def _serve(
     """Serve on a socket until a signal."""
     import httpx
 
-    from streamkit.bridges.tap.pass_through import PassThrough
+    from streamkit.gateway.tap.pass_through import PassThrough
 
     timeout = httpx.Timeout(None, connect=30.0)  # the client decides how long it waits
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from streamkit.redaction import redact, redact_secrets
+from streamkit.values.redaction import redact, redact_secrets
 
 if TYPE_CHECKING:
     from rich.console import Console

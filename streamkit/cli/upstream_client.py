@@ -25,10 +25,10 @@ import msgspec
 from yarl import URL
 
 from streamkit.errors import UsageError
-from streamkit.redaction import redact
+from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
-    from streamkit.bridges.gateway import Ask, UpstreamRequest
+    from streamkit.gateway import Ask, UpstreamRequest
 
 __all__ = ["UpstreamResponse", "ask_over_http", "open_client"]
 

@@ -19,15 +19,7 @@ All of it works on asyncio and trio. Whatever decides about streams must be in t
 
 from __future__ import annotations
 
-from streamkit.execution.context import (
-    BeforeFollowUp,
-    CreateStream,
-    OnOverflow,
-    RoundContext,
-    Target,
-    finalize_tool_execution,
-)
-from streamkit.execution.entries import (
+from streamkit.execution.durable.entries import (
     ApprovalEntry,
     RequestEntry,
     ResponseEntry,
@@ -35,23 +27,31 @@ from streamkit.execution.entries import (
     RunEntry,
     parse_entry,
 )
-from streamkit.execution.execution import (
+from streamkit.execution.durable.recorder import Checkpoint
+from streamkit.execution.durable.state import Ended, RunState
+from streamkit.execution.one_call.run_tool import execute_one_tool
+from streamkit.execution.round.execution import (
     Execution,
     execute_tool_calls_batched,
     execute_tool_calls_sequentially,
 )
-from streamkit.execution.loop import run_loop
-from streamkit.execution.notifications import Notifier, ToolNotification
-from streamkit.execution.options import Approve, AroundCall
-from streamkit.execution.recorder import Checkpoint
-from streamkit.execution.round import Round
-from streamkit.execution.run import Run
-from streamkit.execution.run_tool import execute_one_tool
+from streamkit.execution.round.round import Round
+from streamkit.execution.round.shared_schedule import Schedule
+from streamkit.execution.round.thread_update import ThreadUpdate
+from streamkit.execution.run.context import (
+    BeforeFollowUp,
+    CreateStream,
+    OnOverflow,
+    RoundContext,
+    Target,
+    finalize_tool_execution,
+)
+from streamkit.execution.run.loop import run_loop
+from streamkit.execution.run.notifications import Notifier, ToolNotification
+from streamkit.execution.run.options import Approve, AroundCall
+from streamkit.execution.run.run import Run
 from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
-from streamkit.execution.shared_schedule import Schedule
-from streamkit.execution.state import Ended, RunState
-from streamkit.execution.thread_update import ThreadUpdate
-from streamkit.stream_reader import StreamReader, read
+from streamkit.reading.stream_reader import StreamReader, read
 
 __all__ = [
     "ApprovalEntry",

@@ -23,16 +23,14 @@ from streamkit.accumulator import Accumulator, process_tool_call_chunk
 from streamkit.calls import StreamError, ToolCall, ToolResult
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent
-from streamkit.execution.blocked_calls import reason_to_block
-from streamkit.execution.format_callbacks import FormatCallbacks, Messages
-from streamkit.execution.round import Round
-from streamkit.execution.thread_update import ThreadLayout, ThreadUpdate, check_layout
-from streamkit.providers.names import ProviderName
+from streamkit.execution.round.round import Round, reason_to_block
+from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate, check_layout
 from streamkit.providers.provider import Provider
-from streamkit.response_body import to_stream_error
-from streamkit.source import Source
-from streamkit.stream_reader import event_batches
-from streamkit.turn import Turn
+from streamkit.providers.registry import ProviderName
+from streamkit.reading.response_body import to_stream_error
+from streamkit.reading.source import Source
+from streamkit.reading.stream_reader import event_batches
+from streamkit.reading.turn import Turn
 
 __all__ = ["MOST_ENDED_NAMES", "EndedStream", "QueuedCall", "SharedAccumulator"]
 

@@ -13,8 +13,7 @@ from typing import Final
 from streamkit.errors import UsageError
 from streamkit.framing.event_stream import EventStreamFramer
 from streamkit.framing.framer import Frame, Framer
-from streamkit.framing.json_array import JsonArrayFramer
-from streamkit.framing.ndjson import NdjsonFramer
+from streamkit.framing.ndjson import JsonArrayFramer, NdjsonFramer
 from streamkit.framing.sse import SseFramer
 
 __all__ = ["DEFAULT_LIMIT", "Frame", "Framer", "SseFramer", "framer_for"]

@@ -33,8 +33,6 @@ _BOM = b"\xef\xbb\xbf"
 _MOST_LEFT = 1024  # bytes kept of a body that is not an event stream: enough to identify an error page
 _MOST_EXAMINATIONS = 64  # of the lines of one unfinished event, for missing blank lines
 _LF, _CR = b"\n\r"  # as integers: the search for an integer takes a quarter of the time of a search for bytes
-
-
 _check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 

@@ -56,8 +56,6 @@ __all__ = [
 
 # The document has ``metadata?``; null means absent.
 Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
-
-
 #: The metadata of a block with OpenAI's explicit mark, which goes back to OpenAI alone: its lifetimes are its own
 #: (https://developers.openai.com/api/docs/guides/prompt-caching).
 CACHE_BREAKPOINT = "prompt_cache_breakpoint"

@@ -1,8 +1,11 @@
-"""The messages of a provider as a caller gives them: their form is checked, and objects of an SDK become dicts."""
+"""The messages of a provider as a caller gives them: their form and their format are checked.
+
+Objects of an SDK in them become dicts. This module must not depend on a provider.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, compress, repeat
 from operator import is_
 from typing import Any
@@ -10,11 +13,58 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamkit.errors import UsageError
-from streamkit.media import encode_binary
+from streamkit.values.media import encode_binary
+from streamkit.values.message_format import FOREIGN, OWN, RateMessage
 
-__all__ = ["check_messages"]
+__all__ = ["check_format", "check_messages"]
 
 _DICT = frozenset({dict})
+
+
+def check_format(
+    messages: Sequence[Mapping[str, Any]],
+    name: str,
+    rate: RateMessage,
+    list_formats: Callable[[], Iterable[tuple[str, RateMessage]]],
+) -> None:
+    """Check that messages can be of the format that the caller named.
+
+    They cannot if none of them has anything of this format, some have parts of another, and another fits better.
+
+    Args:
+        messages: the messages.
+        name: the name of the format.
+        rate: its function.
+        list_formats: returns the names and functions of all formats.
+
+    Raises:
+        UsageError: they are of another format; the message names it.
+    """
+    foreign = 0
+    for message in messages:
+        rating = rate(message)
+        if rating == OWN:
+            return
+        foreign += rating == FOREIGN
+    if not foreign:
+        return
+    counts = {other: _count(messages, rate_other) for other, rate_other in list_formats()}
+    best = min(counts.values(), key=lambda count: (count[0], -count[1]), default=(foreign, 0))
+    if best[0] >= foreign:
+        return  # of no known format: unknown messages are kept as opaque blocks
+    fitting = [repr(other) for other, count in counts.items() if count == best]
+    raise UsageError(
+        f"the messages do not have the format of {name!r}; they look like messages of {' or '.join(fitting)}:"
+        f" call parse_messages(messages, {fitting[0]})"
+    )
+
+
+def _count(messages: Sequence[Mapping[str, Any]], rate: RateMessage) -> tuple[int, int]:
+    """Return how many messages are foreign, and how many are own."""
+    ratings = [rate(message) for message in messages]
+    return ratings.count(FOREIGN), ratings.count(OWN)
+
+
 #: The types of most values in messages.
 _JSON_TYPES = frozenset({dict, list, str, int, float, bool, type(None)})
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from streamkit import json_data
-from streamkit.json_data import Convert, bytes_as_text, safe_text
 from streamkit.json_text import join_surrogates
+from streamkit.values import json_data
+from streamkit.values.json_data import Convert, bytes_as_text, safe_text
 
 __all__ = ["are_plain_data", "is_plain_data", "to_json_data"]
 
@@ -30,7 +30,7 @@ _BITS_OF_PLAIN_INTEGER = 64
 def to_json_data(value: Any, convert: Convert | None = None) -> Any:
     """Return a value as JSON data that can be stored and sent; the same object if it is that already.
 
-    The rules are those of ``streamkit.json_data``. Halves of surrogate pairs become one character or U+FFFD: neither
+    The rules are those of ``values.json_data``. Halves of surrogate pairs become one character or U+FFFD: neither
     the bytes of JSON nor a request can contain them.
 
     Args:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
-from streamkit.media import decode_text, is_url, normalize_data_url, parse_data_url, to_data_url
+from streamkit.values.media import decode_text, is_url, normalize_data_url, parse_data_url, to_data_url
 
 __all__ = ["PartReader", "ResultPart", "decode_text_file", "detail_metadata", "read_part", "result_parts"]
 

@@ -24,8 +24,8 @@ from pydantic_core import to_jsonable_python
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.json_data import is_plain_data, to_json_data
 from streamkit.history.result_parts import ResultPart, decode_text_file, read_part, result_parts
-from streamkit.json_data import bytes_as_text, describe_object
-from streamkit.media import (
+from streamkit.values.json_data import bytes_as_text, describe_object
+from streamkit.values.media import (
     is_base64,
     normalize_data_url,
     parse_data_url,

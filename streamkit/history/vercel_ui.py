@@ -17,8 +17,8 @@ from typing import Any
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.given_messages import check_messages
-from streamkit.media import is_url, parse_data_url
-from streamkit.message_format import FOREIGN, OWN, POSSIBLE, Rating
+from streamkit.values.media import is_url, parse_data_url
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
 
 __all__ = ["parse_vercel_ui_messages", "rate_vercel_ui_message"]
 

@@ -12,11 +12,9 @@ from __future__ import annotations
 from streamkit.json_text.changes import Change, ChangeKind, JsonChanges
 from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
 from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
-from streamkit.json_text.plain import to_plain
 from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
 from streamkit.json_text.size import json_size, measure_encoded, measure_json, structure_size
-from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates
-from streamkit.json_text.text_argument import TextArgument, text_argument
+from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates, to_plain
 
 __all__ = [
     "Change",
@@ -25,7 +23,6 @@ __all__ = [
     "JsonChanges",
     "JsonObjectScanner",
     "ParsedArguments",
-    "TextArgument",
     "deepest_nesting",
     "finalize_arguments",
     "is_one_object",
@@ -38,6 +35,5 @@ __all__ = [
     "parse_partial_object",
     "replace_lone_surrogates",
     "structure_size",
-    "text_argument",
     "to_plain",
 ]

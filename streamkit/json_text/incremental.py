@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from streamkit.json_text.numbers import has_infinity, is_infinite, parse_number
-from streamkit.json_text.reader import JsonReader
+from streamkit.json_text.reader import JsonReader, has_infinity, is_infinite, parse_number
 from streamkit.json_text.surrogates import join_surrogates
 
 __all__ = ["IncrementalJsonObject", "parse_partial_object"]

@@ -2,24 +2,68 @@
 
 The cost of a delta depends on its length alone. Subclasses decide what of the value is shown, and which violations of
 JSON they accept. It depends on no stream.
+
+Numbers of an unfinished JSON text. JSON has no infinity, and no provider accepts one again.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from streamkit.json_text.numbers import is_infinite, parse_number
 from streamkit.json_text.surrogates import join_surrogates
 
-__all__ = ["STRING_STOP", "JsonReader"]
+__all__ = [
+    "STRING_STOP",
+    "JsonReader",
+    "has_infinity",
+    "is_infinite",
+    "parse_number",
+]
+
+
+_LARGE_NUMBER = re.compile("[0-9][eE]|[0-9]{300}")
+
+
+def parse_number(text: str) -> int | float:
+    """Return the value of a JSON number; infinity if it is too large."""
+    if "." not in text and "e" not in text and "E" not in text:
+        try:
+            return int(text)
+        except ValueError:  # longer than sys.set_int_max_str_digits() allows
+            pass
+    return float(text)
+
+
+def is_infinite(value: Any) -> bool:
+    """Return True for a number that was too large."""
+    return value.__class__ is float and math.isinf(value)
+
+
+def has_infinity(text: str, value: Any) -> bool:
+    """Return True if a value contains a number that was too large.
+
+    Args:
+        text: the JSON of the value; most texts show at once that all their numbers are small.
+        value: the value.
+    """
+    if _LARGE_NUMBER.search(text) is None:
+        return False
+    level = [value]
+    while level:
+        if any(is_infinite(item) for item in level):
+            return True
+        containers = [item for item in level if item.__class__ is dict or item.__class__ is list]
+        level = [inner for item in containers for inner in (item.values() if item.__class__ is dict else item)]
+    return False
+
 
 _DEEPEST = 200  # containers around a value, as in jiter (DEFAULT_RECURSION_LIMIT)
 _LONGEST_NUMBER = 4300  # characters; jiter refuses longer integers, as Python does
-
 STRING_STOP = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 # Runs of characters and escapes alternate, so there is one way to match. No repeat is possessive: before 3.11.5, ``re``
 # consumed part of an escape that did not match (https://github.com/python/cpython/issues/106052), and Debian 12 has

@@ -1,11 +1,21 @@
-"""Repair of surrogate pairs: two halves that were split become one character, a lone half becomes U+FFFD."""
+"""Repair of surrogate pairs: two halves that were split become one character, a lone half becomes U+FFFD.
+
+Plain data that every JSON writer can write and every reader can read again.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-__all__ = ["join_half", "join_surrogates", "replace_lone_surrogates"]
+__all__ = [
+    "join_half",
+    "join_surrogates",
+    "replace_lone_surrogates",
+    "to_plain",
+]
+
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -43,3 +53,30 @@ def replace_lone_surrogates(value: Any) -> Any:
     if isinstance(value, list):
         return [replace_lone_surrogates(item) for item in value]
     return value
+
+
+_LARGEST = 10**4299  # Python and jiter read integers of at most 4,300 digits
+
+
+def to_plain(value: Any) -> Any:
+    """Return a copy of a value that is JSON: what JSON does not have is replaced.
+
+    Infinities, NaN and integers of more than 4,300 digits become None, halves of surrogate pairs U+FFFD, tuples and
+    other iterables of fixed order lists, and any other object its text.
+
+    Args:
+        value: plain data, nested at most a few hundred levels deep.
+    """
+    if isinstance(value, str):
+        return join_surrogates(str(value))
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -_LARGEST < value < _LARGEST else None
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {join_surrogates(str(key)): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    return join_surrogates(str(value))

@@ -18,7 +18,7 @@ from streamkit.errors import InvalidOutput, UsageError
 from streamkit.tools.json_schema import find_problems, short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
 from streamkit.tools.schema import JsonSchemaGenerator, describe_error, without_titles
-from streamkit.tools.schema_references import resolve_reference
+from streamkit.values.schema_references import resolve_reference
 
 __all__ = ["OUTPUT_TOOL", "OutputType"]
 

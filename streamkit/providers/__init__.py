@@ -9,18 +9,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from streamkit.providers.registry import broken, detect, dialect, get, names, register
-from streamkit.providers.writing import writer
+from streamkit.providers.registry import broken, detect, dialect, get, names, register, writer
 
 if TYPE_CHECKING:
-    from streamkit.providers.call_restorer import CallRestorer
-    from streamkit.providers.opaque_state import restore_state
-    from streamkit.providers.rendering import parse_messages, parse_request, render, render_request
-    from streamkit.providers.state_carrier import StateCarrier
+    from streamkit.providers.rendering.conversion import parse_messages, parse_request, render, render_request
 
 __all__ = [
-    "CallRestorer",
-    "StateCarrier",
     "broken",
     "detect",
     "dialect",
@@ -31,18 +25,14 @@ __all__ = [
     "register",
     "render",
     "render_request",
-    "restore_state",
     "writer",
 ]
 
 _LAZY_IMPORTS = {  # they load pydantic
-    "CallRestorer": "call_restorer",
-    "StateCarrier": "state_carrier",
-    "parse_messages": "rendering",
-    "parse_request": "rendering",
-    "render": "rendering",
-    "render_request": "rendering",
-    "restore_state": "opaque_state",
+    "parse_messages": "rendering.conversion",
+    "parse_request": "rendering.conversion",
+    "render": "rendering.conversion",
+    "render_request": "rendering.conversion",
 }
 
 

@@ -10,11 +10,12 @@ pydantic nor the code that builds requests:
     importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
     settings.py  read_settings(fields, traits), write_settings(writer, traits); only where `Traits.has_settings`
     tool_definitions.py  read_tools(fields, traits), read_tool_choice(fields, traits); only where `has_settings`
-    request_rules.py  list_rules(traits); only where `Traits.has_request_rules`
     encoder.py   create_writer(traits, options), error_body and error_event(status, message, code)
 
 A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
 another provider, except for a wire format that contains another one.
+
+A parser that rewrites each chunk before another parser reads it, for differences that no trait describes.
 """
 
 from __future__ import annotations
@@ -23,35 +24,31 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
-from streamkit.providers.origin import IdPolicy, RenderOptions
-from streamkit.providers.output_form import OutputRefused, add_output_tool, check_root
-from streamkit.providers.package_modules import (
-    EncoderModule,
+from streamkit.providers.contract.origin import IdPolicy, RenderOptions
+from streamkit.providers.contract.output_form import OutputRefused, add_output_tool, check_root
+from streamkit.providers.contract.rendered import RenderedMessages, ToolChoice
+from streamkit.providers.contract.sink import ChoiceSink, Parser, Sink
+from streamkit.providers.contract.tool_schema import adapt_tool_schema
+from streamkit.providers.contract.traits import Framing, Traits
+from streamkit.providers.decoding.decoding import read_json
+from streamkit.providers.modules import (
     ImporterModule,
     MessagesModule,
     ParserModule,
-    RenderedMessages,
     RequestReader,
-    RequestRulesModule,
-    SettingsModule,
-    ToolChoice,
-    ToolDefinitionsModule,
+    RequestsModule,
+    WriterModule,
 )
-from streamkit.providers.rewriting import Rewrite, RewritingParser
-from streamkit.providers.sink import ChoiceSink, Parser, Sink
-from streamkit.providers.tool_schema import adapt_tool_schema
-from streamkit.providers.traits import Framing, Traits
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
-    from streamkit.providers.provider_writer import Writer
-    from streamkit.providers.request_rule import Rule
-    from streamkit.providers.settings import SettingsWriter
+    from streamkit.providers.requests.settings import SettingsWriter
+    from streamkit.providers.writing.provider_writer import Writer
     from streamkit.tools import Tool
     from streamkit.tools.definition import OfferedTool
 
@@ -65,10 +62,56 @@ __all__ = [
     "RenderedMessages",
     "RequestReader",
     "Rewrite",
+    "RewritingParser",
     "Sink",
     "ToolChoice",
     "Traits",
 ]
+
+
+#: Returns one chunk, as plain data, in the form that the parser of the wire expects.
+Rewrite: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class RewritingParser:
+    """A parser that rewrites each chunk for another parser. Frames that are no JSON object are passed on unchanged.
+
+    Args:
+        parser: reads the rewritten chunks.
+        rewrite: returns the chunk in the expected form; its exceptions propagate from ``feed``.
+    """
+
+    __slots__ = ("_parser", "_rewrite")
+
+    def __init__(self, parser: Parser, rewrite: Rewrite) -> None:
+        self._parser = parser
+        self._rewrite = rewrite
+
+    def frame(self, name: bytes, data: bytes) -> None:
+        """Parse one frame."""
+        try:
+            chunk = None if name == b"error" else read_json(data)
+        except (ValueError, RecursionError):
+            chunk = None
+        if isinstance(chunk, dict):
+            self.chunk(chunk)
+        else:
+            self._parser.frame(name, data)
+
+    def chunk(self, data: dict[str, Any]) -> None:
+        """Parse one chunk given as a dict.
+
+        Raises:
+            UsageError: ``rewrite`` returned something else than a dict.
+        """
+        rewritten = self._rewrite(data)
+        if not isinstance(rewritten, dict):
+            raise UsageError(f"rewrite must return a chunk as a dict, not {type(rewritten).__name__}")
+        self._parser.chunk(rewritten)
+
+    def end(self) -> None:
+        """End the stream."""
+        self._parser.end()
 
 
 class Provider:
@@ -133,7 +176,7 @@ class Provider:
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
         """
-        from streamkit.providers.render_input import prepare_contents
+        from streamkit.history.render_input import prepare_contents
 
         changes: list[str] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
@@ -218,7 +261,7 @@ class Provider:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
         if speaker not in self.traits.media_speakers:
             return True  # the renderer leaves it out and reports that
-        from streamkit.providers.render_input import check_media_data
+        from streamkit.history.render_input import check_media_data
 
         try:
             check_media_data(block)
@@ -271,7 +314,7 @@ class Provider:
         """
         if delta_size < 1:
             raise UsageError(f"delta_size must be a number of characters, at least 1, not {delta_size!r}")
-        from streamkit.providers.content_writer import write_content
+        from streamkit.providers.writing.content_writer import write_content
 
         writer = self.writer(response_id=response_id, model=model, framing=framing)
         return write_content(writer, content, finish=finish, usage=usage, delta_size=delta_size)
@@ -294,7 +337,7 @@ class Provider:
             framing: another framing that the provider supports; None for its usual one.
             usage_chunk: whether the token counts may have a chunk without choices.
         """
-        from streamkit.providers.wire_writer import WriterOptions
+        from streamkit.providers.writing.wire_writer import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
         return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
@@ -313,13 +356,6 @@ class Provider:
         """Return the frame that reports an error within a stream; the arguments are those of ``error_body``."""
         return self._encoder.error_event(status, message, code)
 
-    def request_rules(self) -> tuple[Rule, ...]:
-        """Return the rules for requests that this provider enforces with status 400; empty if none are known."""
-        if not self.package or not self.traits.has_request_rules:
-            return ()
-        rules: RequestRulesModule = _import(self.package, "request_rules")
-        return rules.list_rules(self.traits)
-
     def request_reader(self) -> RequestReader:
         """Return the functions that read a request's body.
 
@@ -328,7 +364,7 @@ class Provider:
         """
         if not (self.traits.has_settings and self.traits.has_importer):
             raise UsageError(f"requests of the provider {self.name!r} cannot be read")
-        tools: ToolDefinitionsModule = _import(self.package, "tool_definitions")
+        tools: RequestsModule = _import(self.package, "requests")
         return RequestReader(tools.read_tools, tools.read_tool_choice, self._settings.read_settings)
 
     def write_settings(self, writer: SettingsWriter) -> None:
@@ -350,13 +386,13 @@ class Provider:
         return module
 
     @property
-    def _settings(self) -> SettingsModule:
-        module: SettingsModule = _import(self.package, "settings")
+    def _settings(self) -> RequestsModule:
+        module: RequestsModule = _import(self.package, "requests")
         return module
 
     @property
-    def _encoder(self) -> EncoderModule:
-        module: EncoderModule = _import(self.package, "encoder")
+    def _encoder(self) -> WriterModule:
+        module: WriterModule = _import(self.package, "writer")
         return module
 
 

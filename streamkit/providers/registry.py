@@ -6,6 +6,15 @@ format with small differences.
 
 A plugin that cannot be loaded or used breaks no other provider: it is left out, reported once to the logger
 ``streamkit`` and listed by `broken`, and `get` names it with its distribution and its error.
+
+The names of the built-in providers as a type, for the completion of editors.
+
+A function that takes a provider also takes any other text: a registered provider has a name of its own. A test compares
+the list with the packages. This module must not depend on providers.
+
+``writer``: the events of a turn as the stream of any provider.
+
+It must not depend on how a provider's stream looks.
 """
 
 from __future__ import annotations
@@ -17,22 +26,59 @@ from dataclasses import fields, replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from streamkit.calls import ALL_MARKUP_FAMILIES
 from streamkit.errors import UnknownProvider, UsageError
-from streamkit.message_format import RateMessage
-from streamkit.providers.detection import HEAD_SIZE, HeadMatcher, read_head
-from streamkit.providers.names import ProviderName
-from streamkit.providers.provider import Provider, Traits
+from streamkit.providers.decoding.detection import HEAD_SIZE, HeadMatcher, read_head
+from streamkit.providers.provider import Framing, Provider, Traits
+from streamkit.values.message_format import RateMessage
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["broken", "detect", "dialect", "get", "message_formats", "names", "register"]
+    from streamkit.providers.writing.provider_writer import Writer
 
+__all__ = [
+    "ProviderName",
+    "broken",
+    "detect",
+    "dialect",
+    "get",
+    "message_formats",
+    "names",
+    "register",
+    "writer",
+]
+
+
+ProviderName: TypeAlias = Literal[
+    "anthropic",
+    "azure_openai",
+    "bedrock_converse",
+    "bedrock_invoke",
+    "cerebras",
+    "cohere",
+    "deepseek",
+    "fireworks",
+    "gemini",
+    "groq",
+    "huggingface",
+    "kimi",
+    "mistral",
+    "ollama",
+    "openai_chat",
+    "openai_compatible",
+    "openai_responses",
+    "openrouter",
+    "perplexity",
+    "qwen",
+    "together",
+    "vllm",
+    "xai",
+]
 _PACKAGE = "streamkit.providers"
 _GROUP = "streamkit.providers"
 _registered: dict[str, Provider] = {}
@@ -138,7 +184,7 @@ def dialect(
         traits.setdefault("markup_families", ALL_MARKUP_FAMILIES)  # another server may have any model
         traits.setdefault("matches_head", Traits.matches_head)
         # Another server refuses other requests: a rule without evidence would be invented.
-        traits.setdefault("has_request_rules", False)
+        traits.setdefault("request_rules", None)
         traits.setdefault("compatible", frozenset())  # another server of a wire refuses the signatures of the first
         key = f"{name.upper()}_API_KEY"
         endpoint = msgspec.structs.replace(
@@ -213,7 +259,7 @@ def _load_packages() -> None:
 
 
 def _load_package(name: str) -> None:
-    for provider in import_module(f"{_PACKAGE}.{name}").PROVIDERS:
+    for provider in getattr(import_module(f"{_PACKAGE}.{name}"), "PROVIDERS", ()):  # a shared package has none
         register(provider)
 
 
@@ -257,3 +303,38 @@ def _report_broken(name: str, origin: str, error: BaseException) -> None:
     import logging  # takes longer to import than this package, and is needed for this alone
 
     logging.getLogger("streamkit").warning("the provider plugin %r cannot be used: %s", name, _broken[name])
+
+
+def writer(
+    provider: str | Provider,
+    *,
+    response_id: str | None = None,
+    model: str | None = None,
+    stream: bool = True,
+    framing: Framing | None = None,
+    usage_chunk: bool = True,
+) -> Writer:
+    """Return a writer: it turns the events of one turn, of any provider, into the bytes that a provider would send.
+
+    ``writer.write(event)`` returns the bytes of an event at once, ``writer.close()`` the end of the stream. Calls get
+    the ids of the target. What the target has no form for is left out, with a sentence in ``writer.omitted``; a call
+    that is not complete never becomes complete. Of events of the same provider all that only its wire has is written
+    again (docs/rules.md, "The same wire").
+
+    Args:
+        provider: the target: a provider's name, or a provider object.
+        response_id: the id of the response; None: the id that the events have.
+        model: the name of the model; None: the name that the events have.
+        stream: False: ``write`` returns nothing, and ``close`` returns one JSON body, as a response that is not
+            streamed has it, or the body of an error.
+        framing: another framing that the target supports (Gemini without ``alt=sse``: ``json_array``); None for its
+            usual one.
+        usage_chunk: False: Chat Completions has the token counts in the chunk with the finish reason, not in a chunk
+            without choices, which only clients expect that ask for it by ``stream_options``.
+
+    Raises:
+        UnknownProvider: no provider has that name; the message lists the registered ones.
+    """
+    return get(provider).writer(
+        response_id=response_id, model=model, stream=stream, framing=framing, usage_chunk=usage_chunk
+    )

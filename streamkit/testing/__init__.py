@@ -23,7 +23,7 @@ from streamkit.testing.conformance import (
     check_provider,
     every_cut,
 )
-from streamkit.testing.request_rules import Rule, Violation, list_rules, validate_request
+from streamkit.testing.rules.rule import Rule, Violation, list_rules, validate_request
 from streamkit.testing.script import (
     Call,
     Disconnect,

@@ -42,8 +42,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamkit import providers
-from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
+from streamkit.providers.registry import ProviderName
 from streamkit.testing.case import Case, every_cut
 
 __all__ = ["Case", "ConformanceError", "Report", "cases_in", "check_case", "check_provider", "every_cut"]

@@ -7,7 +7,7 @@ normalize`` reads, and that may stand beside a conformance case:
 - chunks (dicts, an SDK's objects) are written as server-sent events, one for each chunk. So are Amazon's binary frames,
   whose checksums a removed secret would break.
 
-Secrets of known forms are masked (``streamkit.redaction``), within one line or chunk: a secret that a model repeats is
+Secrets of known forms are masked (``values.redaction``), within one line or chunk: a secret that a model repeats is
 split over several deltas and stays. Read the file before you send it to anybody. The file is written where the source
 is read, which blocks the event loop for the time of a write: record to find a defect, not in production.
 """
@@ -19,10 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from streamkit.copied_source import CopiedSource
 from streamkit.errors import UsageError
-from streamkit.source import is_readable
-from streamkit.stream_file import StreamFile
+from streamkit.reading.source import CopiedSource, is_readable
+from streamkit.reading.stream_file import StreamFile
 
 __all__ = ["Recording", "record"]
 

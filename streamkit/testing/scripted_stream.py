@@ -145,8 +145,6 @@ def _content_items(items: Iterable[Item]) -> list[Item]:
 
 
 _BETWEEN_FRAMES = (Stall, Disconnect, RawBytes, ErrorEvent)
-
-
 # Two calls that no script makes. A reply with the one at a position, and with the other, gives two streams; the first
 # frame that differs is the frame of this position. They are calls, because every wire sends a call in its own frames.
 _MARKERS = (Call("one", {"never": "read"}, id="one"), Call("other", {"never": "read"}, id="other"))

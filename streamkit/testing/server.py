@@ -17,8 +17,8 @@ import anyio.to_thread
 
 from streamkit import providers
 from streamkit.errors import UsageError
-from streamkit.providers.names import ProviderName
 from streamkit.providers.provider import Provider
+from streamkit.providers.registry import ProviderName
 from streamkit.testing.script import Request, Script
 
 try:

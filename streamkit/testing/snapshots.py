@@ -8,7 +8,7 @@ from typing import Any
 
 from streamkit import events
 from streamkit.events import Event, Reasoning, Refusal, Text, ToolCallDelta
-from streamkit.turn import Turn
+from streamkit.reading.turn import Turn
 
 __all__ = ["full_snapshot", "merge_deltas", "summary"]
 

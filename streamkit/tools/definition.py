@@ -12,11 +12,10 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamkit.model_copy import copy_with
-from streamkit.tools.custom import TEXT_FIELD, Grammar, text_schema
-from streamkit.tools.declaration import declared_name
+from streamkit.tools.custom import TEXT_FIELD, Grammar, declared_name, text_schema
 from streamkit.tools.tool import Tool
 from streamkit.tools.tool_list import to_tools
+from streamkit.values.model_copy import copy_with
 
 __all__ = ["HostedTool", "OfferedTool", "ToolDefinition", "to_definitions"]
 

@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from streamkit.tools.schema_references import follow_reference
+from streamkit.values.schema_references import follow_reference
 
 __all__ = ["describe_missing", "describe_surplus", "find_problems", "short_json"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamkit.tools.schema_references import resolve_reference
+from streamkit.values.schema_references import resolve_reference
 
 __all__ = ["accepts_null", "drop_placeholder_nulls"]
 

@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 
 from streamkit.errors import UsageError
 from streamkit.tools.placeholder_nulls import accepts_null
-from streamkit.tools.schema_references import resolve_reference, unescape_json_pointer
 from streamkit.tools.strict_profile import StrictProfile
+from streamkit.values.schema_references import resolve_reference, unescape_json_pointer
 
 __all__ = ["StrictSchema", "check_strict"]
 
@@ -54,8 +54,6 @@ _TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
 _ANNOTATIONS = frozenset(("title", "description", "default", "examples"))
 _LARGEST = 10_000  # schemas in a schema; definitions that use each other twice grow exponentially
 _DEEPEST = 100  # levels of a path
-
-
 _ANY_TARGET = StrictProfile("", keywords=None)
 
 

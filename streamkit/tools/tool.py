@@ -19,8 +19,7 @@ from typing_extensions import (  # a dependency of pydantic; those of typing hav
 
 from streamkit.calls import CallKind
 from streamkit.errors import UsageError
-from streamkit.tools.custom import TEXT_FIELD, Grammar, check_custom, text_parameter, text_schema
-from streamkit.tools.declaration import check_fields
+from streamkit.tools.custom import TEXT_FIELD, Grammar, check_custom, check_fields, text_parameter, text_schema
 from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of, warn_of_unclear
 from streamkit.tools.json_schema import short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from streamkit.errors import UsageError
-from streamkit.tools.declaration import declared_name
+from streamkit.tools.custom import declared_name
 from streamkit.tools.json_schema import short_json
 from streamkit.tools.strict_profile import StrictProfile
 from streamkit.tools.strict_schema import StrictSchema

@@ -8,9 +8,9 @@ import pytest
 
 from streamkit import Turn
 from streamkit.accumulator import Accumulator
-from streamkit.accumulator.to_content import choice_to_content
+from streamkit.accumulator.limits import WireTraits
 from streamkit.history import Content
-from streamkit.wire_traits import WireTraits
+from streamkit.reading.to_content import choice_to_content
 
 
 def content_of(accumulator: Accumulator) -> Content:

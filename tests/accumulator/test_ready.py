@@ -9,8 +9,8 @@ from wire_streams import block, chat, chat_call, message_end, message_start
 
 from streamkit import Turn
 from streamkit.accumulator import Accumulator
+from streamkit.accumulator.limits import WireTraits
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallReady
-from streamkit.wire_traits import WireTraits
 
 
 def ready(turn: Turn, *chunks: dict[str, Any]) -> list[tuple[str, str, Any]]:

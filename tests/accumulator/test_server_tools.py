@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamkit.accumulator import Accumulator
+from streamkit.accumulator.limits import WireTraits
 from streamkit.calls import ServerCall
 from streamkit.events import ServerTool
-from streamkit.wire_traits import WireTraits
 
 
 def test_argument_deltas_are_events_until_the_parsed_arguments_replace_them() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamkit.accumulator import Accumulator
-from streamkit.wire_traits import WireTraits
+from streamkit.accumulator.limits import WireTraits
 
 
 def nested(depth: int) -> Any:

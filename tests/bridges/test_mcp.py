@@ -174,7 +174,7 @@ async def test_an_unusual_listing_ends(
 
 
 async def test_an_endless_listing_is_an_error(session: Any, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamkit.bridges.mcp.tools._MAX_PAGES", 20)
+    monkeypatch.setattr("streamkit.bridges.mcp._MAX_PAGES", 20)
     process.listing.write_text("endless")
     with pytest.raises(StreamkitError, match="did not end within 20 pages"):
         await mcp_tools(session)

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from streamkit import providers
-from streamkit.cli import demo, demo_conversation, demo_eager, main
+from streamkit.cli import demo, demo_conversation, main
+from streamkit.cli import demo as demo_eager
 
 LAZY_ORDER = "response complete, Oslo, Bergen, message, results complete"
 EAGER_ORDER = "Oslo, Bergen, response complete, message, results complete"

@@ -18,13 +18,19 @@ import httpx
 import pytest
 from waiting import PATIENCE
 
-from streamkit.bridges.gateway import Exchange
 from streamkit.calls import Usage
 from streamkit.cli import main
-from streamkit.cli.gateway import format_exchange, print_exchange
-from streamkit.cli.gateway_upstreams import ConfiguredUpstream, configure_upstream, parse_upstream, read_config
+from streamkit.cli.gateway import (
+    ConfiguredUpstream,
+    configure_upstream,
+    format_exchange,
+    parse_upstream,
+    print_exchange,
+    read_config,
+)
 from streamkit.cli.terminal import Notes
 from streamkit.errors import UsageError
+from streamkit.gateway import Exchange
 from streamkit.testing import Reply, Stall, Status, serve
 
 VARIABLES = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "STREAMKIT_GATEWAY_KEY")

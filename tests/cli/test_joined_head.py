@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from waiting import PATIENCE
 
-from streamkit.cli import joined_head
+from streamkit.cli import joined_head as joined_head
 from streamkit.cli.joined_head import JoinedHeadProtocol
 from streamkit.cli.serving import listen, served_in_thread
 

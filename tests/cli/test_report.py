@@ -10,9 +10,9 @@ import pytest
 from shared_data import recorded_streams
 
 from streamkit import providers
-from streamkit.bridges.tap import ExchangeFolder, ExchangeObserver
-from streamkit.bridges.tap.relay import Relay
 from streamkit.cli import main
+from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
+from streamkit.gateway.tap.relay import Relay
 from streamkit.history import Content
 
 Json = dict[str, Any]

@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from streamkit import Turn, read
-from streamkit.bridges.gateway import UpstreamRequest
 from streamkit.cli import upstream_client
 from streamkit.cli.upstream_client import ask_over_http, open_client
 from streamkit.errors import UsageError
+from streamkit.gateway import UpstreamRequest
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 FRAMES = [

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bridges.gateway_server import Target, serve_gateway
 from clients.coding_clients import CODING_CLIENTS, KEY, run_client, version
+from gateway.gateway_server import Target, serve_gateway
 
 from streamkit import parse_request
-from streamkit.bridges.gateway import Exchange
+from streamkit.gateway import Exchange
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.request import Request as NeutralRequest
+from streamkit.providers.requests.request import Request as NeutralRequest
 from streamkit.testing import Call, Reasoning, Reply, Request, serve
 from streamkit.tools import ToolDefinition
 

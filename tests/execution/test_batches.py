@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from streamkit.events import Text
-from streamkit.execution.batches import Batches, BatchReader
+from streamkit.execution.run.batches import Batches, BatchReader
 
 pytestmark = pytest.mark.anyio
 

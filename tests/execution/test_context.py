@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from streamkit import Content, RoundContext, ToolCall, ToolResult, providers, render, tool
-from streamkit.execution.calls_without_turn import build_assistant_content
-from streamkit.execution.format_callbacks import FormatCallbacks
-from streamkit.execution.thread_update import build_thread_update
+from streamkit.execution.round.calls_without_turn import build_assistant_content
+from streamkit.execution.round.thread_update import FormatCallbacks, build_thread_update
 from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.providers.provider import Provider
 

@@ -46,7 +46,7 @@ from streamkit.events import (
     ToolTimedOut,
     Unknown,
 )
-from streamkit.execution.notifications import Notifier, ToolNotification
+from streamkit.execution.run.notifications import Notifier, ToolNotification
 from streamkit.tools import ToolContext, ToolState
 
 WEATHER = CallRef("hist_tool_weather", "get_weather", 0)

@@ -20,7 +20,7 @@ from streamkit import (
 )
 from streamkit.accumulator import Accumulator
 from streamkit.cli import main
-from streamkit.execution.round import Round
+from streamkit.execution.round.round import Round
 
 pytestmark = pytest.mark.anyio
 

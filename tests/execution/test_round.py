@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from streamkit import ToolCall, ToolResult, Turn, UsageError
 from streamkit.calls import ResultStatus
-from streamkit.execution.format_callbacks import FormatCallbacks
-from streamkit.execution.round import Round
+from streamkit.execution.round.round import Round
+from streamkit.execution.round.thread_update import FormatCallbacks
 from streamkit.history import Content
 
 GOOD = ("get", {"city": "Oslo"})

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from streamkit import ToolCall, ToolResult, Turn, UsageError
 from streamkit.calls import ResultStatus
-from streamkit.execution.round import TRANSITIONS, CallStage, Round
+from streamkit.execution.round.round import TRANSITIONS, CallStage, Round
 
 ENDINGS = get_args(ResultStatus)
 STAGES = {stage for option in get_args(CallStage) for stage in (get_args(option) or (option,))}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import Tool, UsageError
-from streamkit.execution.scheduler import Schedule
+from streamkit.execution.round.scheduler import Schedule
 
 
 def create_tool(name: str, **options: Any) -> Tool:

@@ -11,7 +11,7 @@ from execution.executor_checks import calls
 
 from streamkit import ToolCall, ToolFailed, ToolResult, execute_tool_calls_batched, tool
 from streamkit.events import ToolCompleted, ToolError
-from streamkit.execution.round import Round
+from streamkit.execution.round.round import Round
 from streamkit.history.tool_results import ERROR_LIMIT, RESULT_LIMIT
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from execution.fake_model import FakeModel, calls_with_status
 
 from streamkit import Content, StreamInterrupted, run_loop, tool
 from streamkit.events import ToolCallStart
-from streamkit.execution.policies import EagerCalls
+from streamkit.execution.run.policies import EagerCalls
 from streamkit.history import OpaqueBlock
-from streamkit.providers import rendering
-from streamkit.turn import Turn
+from streamkit.providers.rendering import conversion
+from streamkit.reading.turn import Turn
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def test_a_cut_turn_stays_with_a_result_for_each_call_and_can_be_sent_anyw
         "tool_canceled",
         "tool_error",
     ]
-    rendering.render([*run.history, Content.human("Go on.")], provider)
+    conversion.render([*run.history, Content.human("Go on.")], provider)
 
 
 async def test_a_cut_turn_with_a_thread_is_appended_to_it() -> None:

@@ -43,8 +43,8 @@ from streamkit import (
     run_loop,
     tool,
 )
-from streamkit.execution import worker_thread
-from streamkit.source_failure import find_failed_response, is_io_failure, is_programming_error
+from streamkit.execution.one_call import worker_thread
+from streamkit.reading.source_failure import find_failed_response, is_io_failure, is_programming_error
 
 pytestmark = pytest.mark.anyio
 
@@ -455,7 +455,7 @@ async def test_secrets_in_the_traceback_of_a_tool_are_masked_in_the_log(caplog: 
         result = await run_one(fail)
     assert key in str(result.exception)
     [record] = tool_records(caplog)
-    assert (record.funcName, record.filename) == ("log_exception", "prepare_call.py")
+    assert (record.funcName, record.filename) == ("log_exception", "prepare.py")
     assert key[8:] not in caplog.text
     assert "RuntimeError: refused ***" in caplog.text
     assert "OSError: GET https://x.org/?api_key=***" in caplog.text
@@ -611,7 +611,7 @@ async def test_the_number_of_abandoned_threads_is_bounded(monkeypatch: pytest.Mo
         gate.wait(30)
 
     await wait_until_none_is_abandoned()  # those of other tests
-    monkeypatch.setattr("streamkit.execution.tool_attempt.MAX_ABANDONED", 1)
+    monkeypatch.setattr("streamkit.execution.one_call.attempt.MAX_ABANDONED", 1)
     first = await run_one(stuck)
     second = await run_one(stuck)  # of another execution, with places of its own
     gate.set()

@@ -7,7 +7,8 @@ from typing import Any, SupportsIndex
 
 import pytest
 
-from streamkit.framing import DEFAULT_LIMIT, Framer, framer_for, json_array
+from streamkit.framing import DEFAULT_LIMIT, Framer, framer_for
+from streamkit.framing import ndjson as json_array
 
 
 class Count:

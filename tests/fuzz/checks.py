@@ -29,8 +29,8 @@ from streamkit.events import (
     ToolCallReady,
     ToolCallStart,
 )
-from streamkit.leaked_markup import LeakedMarkup
-from streamkit.providers.frames import encode_frame, encode_json_array, encode_stream
+from streamkit.reading.leaked_markup import LeakedMarkup
+from streamkit.testing.case import encode_frame, encode_json_array, encode_stream
 from streamkit.testing.snapshots import full_snapshot, merge_deltas
 
 __all__ = ["SMALL", "check_content", "check_cuts", "check_events", "check_memory", "check_turn"]

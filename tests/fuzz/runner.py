@@ -12,7 +12,7 @@ from functools import cache
 from fuzz.checks import LONGEST, check_memory, check_turn
 from fuzz.mutations import Source, amplify, mutate, sources
 
-from streamkit.leaked_markup import LeakedMarkup
+from streamkit.reading.leaked_markup import LeakedMarkup
 
 __all__ = ["PROVIDERS", "main", "memory_seed", "stream_seed"]
 

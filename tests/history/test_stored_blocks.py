@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from streamkit.history import Content, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.stored_blocks import call_block, result_block, stored_content, text_block
+from streamkit.history.builder import call_block, result_block, stored_content, text_block
 
 MARK: dict[str, Any] = {"provider": "openai_chat"}
 

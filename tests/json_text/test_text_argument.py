@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.json_text import TextArgument, text_argument
+from streamkit.gateway.translation.call_restorer import TextArgument, text_argument
 
 TEXTS = ["", "a", 'say "hi"\n\\', "\u00e9\u4e2d", "😀x😀", "\ufffd", "a\ufffd", "\u2028\x7f\x00"]
 

@@ -10,7 +10,7 @@ from neutral_requests.client_bodies import BODIES
 
 from streamkit import Request, ToolDefinition, Turn, parse_request, render_request, writer
 from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallReady, ToolCallStart
-from streamkit.providers import CallRestorer
+from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.testing import validate_request
 
 PATCH = '*** Begin Patch\n+say "hé 😀"\n*** End Patch'

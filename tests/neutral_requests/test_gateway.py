@@ -26,11 +26,14 @@ from streamkit.events import (
     ToolCallReady,
     ToolCallStart,
 )
+from streamkit.gateway.translation.call_restorer import CallRestorer
+from streamkit.gateway.translation.opaque_state import restore_state
+from streamkit.gateway.translation.state_carrier import StateCarrier
 from streamkit.history import ReasoningBlock, ToolResponseBlock
 from streamkit.ids import canonical_tool_id
-from streamkit.providers import CallRestorer, StateCarrier, get, restore_state
-from streamkit.providers.wrapped_state import is_wrapped_state
-from streamkit.request import Request
+from streamkit.providers import get
+from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.requests.request import Request
 
 Json = dict[str, Any]
 

@@ -20,6 +20,7 @@ from wire_streams import framed, run
 
 from streamkit import Turn, events, providers
 from streamkit.accumulator import Accumulator
+from streamkit.accumulator.limits import WireTraits
 from streamkit.events import (
     ArgumentsRestated,
     Event,
@@ -29,7 +30,6 @@ from streamkit.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from streamkit.wire_traits import WireTraits
 
 CASES = CONFORMANCE_CASES
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 from recording_sink import RecordingSink
 
-from streamkit.providers.decoding import convert, decode, read_json
+from streamkit.providers.decoding.decoding import convert, decode, read_json
 
 
 class Part(Struct, forbid_unknown_fields=True):

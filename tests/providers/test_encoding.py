@@ -10,7 +10,7 @@ from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.history import Content, ToolCallBlock
-from streamkit.providers.encoding import (
+from streamkit.providers.writing.encoding import (
     arguments_text,
     default_finish_reason,
     encode_json,

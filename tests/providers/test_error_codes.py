@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit import StreamError, StreamInterrupted, Turn, providers
-from streamkit.providers import error_rules
-from streamkit.providers.error_rules import ErrorRules, MessageRule
+from streamkit.providers.contract import error_rules
+from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
 
 #: One error a line: the provider, the HTTP status (None: within a stream), the body, and what it means.
 ERRORS = [json.loads(line) for line in Path(__file__).with_name("error_bodies.jsonl").read_text("utf-8").splitlines()]

@@ -9,7 +9,7 @@ import pytest
 from streamkit import Turn, providers
 from streamkit.calls import Finish, FinishReason
 from streamkit.history import Content
-from streamkit.providers.finish_reasons import (
+from streamkit.providers.decoding.finish_reasons import (
     KNOWN_FINISH_REASONS,
     invert_finish_reasons,
     is_reason,

@@ -11,8 +11,8 @@ import third_party_provider
 from streamkit import Content, providers
 from streamkit.framing import framer_for
 from streamkit.history import ToolCallBlock
-from streamkit.providers.frames import encode_stream
 from streamkit.providers.provider import Traits
+from streamkit.testing.case import encode_stream
 
 CHUNKS = [{"type": "first", "n": 1}, {"type": "last", "text": "é"}]
 

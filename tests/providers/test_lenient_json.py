@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from streamkit.calls import StreamError
-from streamkit.providers.finish_reasons import read_finish_reason
-from streamkit.providers.lenient_json import (
+from streamkit.providers.decoding.finish_reasons import read_finish_reason
+from streamkit.providers.decoding.lenient_json import (
     arguments_as_text,
     frame_error,
     json_or_placeholder,

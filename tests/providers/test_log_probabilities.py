@@ -8,7 +8,7 @@ import pytest
 
 from streamkit import Turn
 from streamkit.events import LogProbabilities, TokenLogProbability
-from streamkit.providers.log_probabilities import read_log_probabilities
+from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 
 ENTRIES = [
     {"token": "Yes", "logprob": -0.1, "bytes": [89], "top_logprobs": [{"token": "No", "logprob": -2}]},

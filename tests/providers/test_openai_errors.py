@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamkit import providers
-from streamkit.providers.openai_errors import error_body, to_stream_error
+from streamkit.providers.decoding.openai_errors import error_body, to_stream_error
 
 
 @pytest.mark.parametrize(

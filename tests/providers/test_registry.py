@@ -13,7 +13,7 @@ from shared_data import recorded_streams
 
 from streamkit import UsageError, detect, providers
 from streamkit.json_text import parse_partial_object
-from streamkit.providers import decoding, detection
+from streamkit.providers.decoding import decoding, detection
 
 HEAD = 512
 

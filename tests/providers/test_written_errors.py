@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from streamkit import StreamError, providers
-from streamkit.bridges.gateway.routes import CLIENTS
 from streamkit.calls import ErrorCode
 from streamkit.events import Failed
+from streamkit.gateway.routes import CLIENTS
 
 #: The words by which clients of a wire find an overflow, with and without token counts.
 OVERFLOWS = {

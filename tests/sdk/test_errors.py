@@ -15,7 +15,7 @@ from sdk_clients import SDKS, sdk_of
 from streamkit import Content, StreamInterrupted, Turn, providers, read, run_loop
 from streamkit.calls import StreamError
 from streamkit.cli.connection import request_settings, request_url
-from streamkit.source_failure import is_io_failure
+from streamkit.reading.source_failure import is_io_failure
 from streamkit.testing import ErrorEvent, Reply, Status, serve
 
 CODES = {429: "rate_limited", 503: "overloaded", 401: "unauthorized", 404: "not_found"}

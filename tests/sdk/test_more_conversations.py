@@ -16,7 +16,8 @@ from sdk_clients import bedrock
 from sdk_conversation import CALLS, SCRIPT, check, from_objects
 
 import streamkit
-from streamkit import Content, Turn, sdk_objects
+from streamkit import Content, Turn
+from streamkit.reading import sdk_objects
 from streamkit.testing import Call, ErrorEvent, Reasoning, Reply, Status, serve
 
 

@@ -14,8 +14,8 @@ import pytest
 from waiting import PATIENCE
 
 from streamkit import Content, execute_tool_calls_batched, providers, run_loop
+from streamkit.reading.turn import Turn
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, list_rules, serve, validate_request
-from streamkit.turn import Turn
 
 WIRES = [
     "openai_chat",

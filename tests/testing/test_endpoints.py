@@ -4,7 +4,7 @@ import pytest
 
 from streamkit import providers
 from streamkit.testing import Status
-from streamkit.testing.endpoints import ParsedRequest, parse_http_request
+from streamkit.testing.application import ParsedRequest, parse_http_request
 
 
 def endpoint_of(provider):

@@ -13,10 +13,11 @@ import httpx
 import pytest
 from execution.chat_chunks import answer
 
-from streamkit import Content, Turn, UsageError, cli, providers, read, run_loop, stream_file
-from streamkit.providers.frames import encode_stream
-from streamkit.stream_file import StreamFile
+from streamkit import Content, Turn, UsageError, cli, providers, read, run_loop
+from streamkit.reading import stream_file
+from streamkit.reading.stream_file import StreamFile
 from streamkit.testing import Reply, Status, record, serve
+from streamkit.testing.case import encode_stream
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-proj-abcdefghijklmnop0123"

@@ -14,8 +14,8 @@ from waiting import PATIENCE
 
 from streamkit import providers
 from streamkit.errors import UnknownProvider
+from streamkit.reading.turn import Turn
 from streamkit.testing import Call, Reply, list_rules, serve, validate_request
-from streamkit.turn import Turn
 
 # ---------------------------------------------------------------- legal conversations, two calls beside each other
 

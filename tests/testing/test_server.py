@@ -13,8 +13,8 @@ from waiting import PATIENCE
 from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UnknownProvider, UsageError
+from streamkit.reading.turn import Turn
 from streamkit.testing import Call, Disconnect, ErrorEvent, RawBytes, Reasoning, Reply, Stall, Status, serve
-from streamkit.turn import Turn
 
 NAMES = [
     "anthropic",

@@ -9,7 +9,7 @@ import pytest
 
 from streamkit import ToolSet, UsageError, tool
 from streamkit.calls import ToolCall
-from streamkit.execution.prepare_call import prepare_call
+from streamkit.execution.one_call.prepare import prepare_call
 from streamkit.tools import nearest, to_tools
 
 

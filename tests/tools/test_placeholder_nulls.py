@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from tools.strict_tools import Node, Place, given_schema, parameters_for, weather
 
-from streamkit.providers.openai_chat.strict import STRICT_PROFILES
-from streamkit.providers.strict import OPENAI
+from streamkit.providers.openai_chat.requests import STRICT_PROFILES
+from streamkit.providers.requests.strict import OPENAI
 from streamkit.tools import InvalidArguments, StrictProfile, Tool, tool
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
 

@@ -15,11 +15,11 @@ from pydantic import BaseModel, Field
 from tools.strict_tools import Node, Place, given_schema, parameters_for, weather
 
 from streamkit import Content, UsageError, providers, render_request
-from streamkit.providers.anthropic.strict import STRICT as ANTHROPIC
-from streamkit.providers.bedrock_converse.strict import STRICT as BEDROCK
+from streamkit.providers.anthropic.requests import STRICT as ANTHROPIC
+from streamkit.providers.bedrock_converse.requests import STRICT as BEDROCK
 from streamkit.providers.openai_chat.dialects import DIALECTS
-from streamkit.providers.openai_chat.strict import STRICT_PROFILES
-from streamkit.providers.strict import OPENAI
+from streamkit.providers.openai_chat.requests import STRICT_PROFILES
+from streamkit.providers.requests.strict import OPENAI
 from streamkit.tools import Tool, strict_parameters, tool
 
 HISTORY = [Content.human("Weather in Oslo?")]

@@ -17,16 +17,16 @@ from collections.abc import Hashable
 from typing import Any
 
 from streamkit.events import NormalizedToolChunk
-from streamkit.indexes import normalize_index
 from streamkit.json_text import json_size
 from streamkit.providers.anthropic.open_block import BlockKind, OpenBlock
 from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
-from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
-from streamkit.providers.decoding import as_text, convert
-from streamkit.providers.lenient_json import arguments_as_text, parse_json_or_text
+from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, convert
+from streamkit.providers.decoding.lenient_json import arguments_as_text, parse_json_or_text
 from streamkit.providers.provider import Sink
+from streamkit.values.indexes import normalize_index
 
 __all__ = ["ContentBlockReader"]
+
 
 _DELTA_TYPES = {
     "text": "text_delta",
@@ -43,11 +43,9 @@ _READ_WITH = {
     "signature_delta": ("thinking", "signature"),
     "citations_delta": ("citation",),
 }
-
 _TEXT_FIELDS = frozenset({"type", "text", "citations"})
 _THINKING_FIELDS = frozenset({"type", "thinking", "signature"})
 _CALL_FIELDS = frozenset({"type", "id", "name", "input"})
-
 # An attribute of an enumeration costs as much as a call.
 _TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
 _SERVER_CALL, _OPAQUE = BlockKind.SERVER_CALL, BlockKind.OPAQUE

@@ -20,11 +20,11 @@ from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import create_block, create_stored
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import result_parts, to_stored_part
-from streamkit.media import to_data_url
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
-from streamkit.providers.decoding import as_text
+from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.provider import Traits
+from streamkit.values.media import to_data_url
 
 __all__ = ["parse_messages"]
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import decode_text_file, result_parts
-from streamkit.media import is_base64, is_url, normalize_data, parse_data_url, quote_source, to_data_url
 from streamkit.providers.anthropic.schema import Json
-from streamkit.providers.tool_result_media import convert_or_describe
+from streamkit.providers.rendering.media import convert_or_describe
+from streamkit.values.media import is_base64, is_url, normalize_data, parse_data_url, quote_source, to_data_url
 
 __all__ = ["OWN_MEDIA_FIELDS", "document", "media_block", "result_content"]
 

@@ -3,21 +3,39 @@
 Wire: https://docs.anthropic.com/en/api/messages. They describe the response and are kept as its metadata, by the
 provider's names. A field that the vendor does not document (a gateway's own) is kept too, and reported. This module
 must not depend on content blocks.
+
+The message with which a stream has started, for comparison with a second one.
+
+Relays repeat the event or splice another message into a stream. Kept of a message are its id and a hash of its JSON,
+a tenth of the memory of its dicts, because most turns have only one. This module must not depend on sinks or blocks.
+
+Token counts of Anthropic's messages. Each report includes the earlier ones.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from streamkit.providers.anthropic.schema import Json
-from streamkit.providers.provider import Sink
-from streamkit.providers.unknown_fields import has_value, report_unknown_fields
+import msgspec
 
-__all__ = ["INVOCATION_METRICS", "facts_of", "keep_facts", "report_event_fields"]
+from streamkit.calls import Usage
+from streamkit.json_text import json_size, measure_encoded
+from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.decoding.decoding import as_integer, as_text, has_value, report_unknown_fields
+from streamkit.providers.provider import Sink
+
+__all__ = [
+    "INVOCATION_METRICS",
+    "StartedMessage",
+    "facts_of",
+    "keep_facts",
+    "merge_usage",
+    "report_event_fields",
+]
+
 
 #: The field of ``message_stop`` with Bedrock's own count of the tokens.
 INVOCATION_METRICS: Final = "amazon-bedrock-invocationMetrics"
-
 #: The fields of each event. ``content_block`` and ``message`` in the last two are of the SDK's accumulating stream, and
 #: repeat what was streamed.
 _EVENT_FIELDS: Final = {
@@ -59,3 +77,70 @@ def keep_facts(facts: Json, sink: Sink) -> None:
         if name not in _METADATA and has_value(value):
             sink.unknown_field(name, value)
     sink.add_response_metadata(facts)
+
+
+_encode = msgspec.json.Encoder(order="sorted").encode  # messages are equal in whatever order their fields are
+
+
+class StartedMessage:
+    """The message of a ``message_start``.
+
+    Args:
+        message: the message as plain data.
+
+    Attributes:
+        id: its id; None if it has none.
+        size: what it counts against a limit (``json_size``).
+    """
+
+    __slots__ = ("_hash", "id", "size")
+
+    def __init__(self, message: Json) -> None:
+        self.id = as_text(message.get("id"))
+        self._hash: int | Json
+        try:
+            text = _encode(message)
+        except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
+            # Half of a surrogate pair, too deep nesting: the message itself is compared.
+            self._hash, self.size = message, json_size(message)
+        else:
+            self._hash, self.size = hash(text), measure_encoded(text)[0]
+
+    def equals(self, other: StartedMessage) -> bool:
+        """Return True if another message is equal to this one."""
+        try:
+            return self._hash == other._hash
+        except RecursionError:
+            return False
+
+
+def merge_usage(fields: Json, usage: dict[Any, Any]) -> Usage:
+    """Merge a report of usage into the earlier ones and return the result; its ``raw`` are the merged fields.
+
+    Of each field the last value counts, and a field that is absent keeps its value. The vendor counts the parts of the
+    prompt separately (``input_tokens`` is what was neither read from the cache nor written to it), so the prompt's
+    total is the sum of the merged fields.
+
+    Args:
+        fields: the fields of the earlier reports.
+        usage: the report.
+    """
+    merged = {**fields}
+    for name, value in usage.items():
+        if value is not None and (value or not merged.get(name)):
+            merged[name] = value
+    cache_read = as_integer(merged.get("cache_read_input_tokens"))
+    cache_write = as_integer(merged.get("cache_creation_input_tokens"))
+    prompt = as_integer(merged.get("input_tokens"))
+    for count in (cache_read, cache_write):
+        if count is not None:
+            prompt = count if prompt is None else prompt + count
+    details = merged.get("output_tokens_details")
+    return Usage(
+        prompt,
+        as_integer(merged.get("output_tokens")),
+        as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None,
+        cache_read,
+        cache_write,
+        merged,
+    )

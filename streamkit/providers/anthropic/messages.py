@@ -27,21 +27,19 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.model_copy import copy_with
 from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS, media_block, result_content
+from streamkit.providers.anthropic.requests import STRICT, output_fields, render_tool_choice, render_tools
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
-from streamkit.providers.anthropic.settings import output_fields
-from streamkit.providers.anthropic.strict import STRICT
-from streamkit.providers.anthropic.tool_definitions import render_tool_choice, render_tools
-from streamkit.providers.block_renderer import BlockRenderer
-from streamkit.providers.body_fields import merge_fields
-from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
-from streamkit.providers.encoding import text_or_json
-from streamkit.providers.message_renderer import cache_mark
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import strict_output
+from streamkit.providers.rendering.block_renderer import BlockRenderer
+from streamkit.providers.rendering.message_renderer import cache_mark
+from streamkit.providers.requests.body_fields import merge_fields
+from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.strict import strict_output
+from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
+from streamkit.values.model_copy import copy_with
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 

@@ -17,9 +17,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from streamkit.calls import StreamError
-from streamkit.indexes import normalize_index
 from streamkit.providers.anthropic.content_blocks import ContentBlockReader
-from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS, facts_of, keep_facts, report_event_fields
+from streamkit.providers.anthropic.message_fields import (
+    INVOCATION_METRICS,
+    StartedMessage,
+    facts_of,
+    keep_facts,
+    merge_usage,
+    report_event_fields,
+)
 from streamkit.providers.anthropic.open_block import BlockKind
 from streamkit.providers.anthropic.schema import (
     DECODER,
@@ -37,13 +43,12 @@ from streamkit.providers.anthropic.schema import (
     TextDelta,
     ThinkingDelta,
 )
-from streamkit.providers.anthropic.started_message import StartedMessage
 from streamkit.providers.anthropic.traits import FINISH_REASONS
-from streamkit.providers.anthropic.usage import merge_usage
-from streamkit.providers.decoding import as_text, excerpt, read_json
-from streamkit.providers.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.lenient_json import frame_error, json_or_placeholder
+from streamkit.providers.decoding.decoding import as_text, excerpt, read_json
+from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
+from streamkit.providers.decoding.lenient_json import frame_error, json_or_placeholder
 from streamkit.providers.provider import Sink, Traits
+from streamkit.values.indexes import normalize_index
 
 __all__ = ["AnthropicParser", "create_parser"]
 

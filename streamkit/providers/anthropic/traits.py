@@ -1,22 +1,116 @@
-"""Declared facts of Anthropic's Messages API."""
+"""Declared facts of Anthropic's Messages API.
+
+The meaning of Anthropic's errors. This module must not depend on events.
+
+The marks by which messages of Anthropic's Messages API are recognized.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.anthropic.errors import ERRORS
-from streamkit.providers.anthropic.message_format import rate_message
-from streamkit.providers.claude_models import CLAUDE_MODELS
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
+from streamkit.ids import IdRule, prefixed_ids, safe_up_to
+from streamkit.providers.contract.error_rules import LITELLM_OVERFLOW, ErrorRules, MessageRule
+from streamkit.providers.contract.output_form import OLDER_CLAUDE, OutputSupport
+from streamkit.providers.contract.tool_schema import ToolSchemaRules
+from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.provider import Traits
-from streamkit.providers.tool_schema import ToolSchemaRules
-from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
+from streamkit.providers.requests.models.claude import CLAUDE_MODELS
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
-__all__ = ["FINISH_REASONS", "TRAITS"]
+__all__ = [
+    "ERRORS",
+    "FINISH_REASONS",
+    "TRAITS",
+    "rate_message",
+]
+
+
+#: https://docs.anthropic.com/en/api/errors. ``request_too_large`` is a limit of bytes; less must be sent there too.
+ERRORS: Final = ErrorRules(
+    codes={
+        "invalid_request_error": "invalid_request",
+        "authentication_error": "unauthorized",
+        "permission_error": "unauthorized",
+        "billing_error": "quota_exceeded",
+        "not_found_error": "not_found",
+        "request_too_large": "context_overflow",
+        "rate_limit_error": "rate_limited",
+        "overloaded_error": "overloaded",
+        # error.details.error_code of a 429: https://platform.claude.com/docs/en/api/rate-limits
+        "enforced_spend_limit_reached": "quota_exceeded",
+        "contract_spend_limit_reached": "quota_exceeded",
+        # of gateways with OpenAI's codes
+        "context_length_exceeded": "context_overflow",
+        "insufficient_quota": "quota_exceeded",
+        "rate_limit_exceeded": "rate_limited",
+    },
+    messages=(
+        # "prompt is too long: 201130 tokens > 200000 maximum" (anthropics/claude-code#11281)
+        MessageRule(
+            "context_overflow", r"prompt is too long(?:: (?P<requested>[\d,]+) tokens > (?P<limit>[\d,]+) maximum)?"
+        ),
+        # "input length and `max_tokens` exceed context limit: 196395 + 64000 > 204698" (RooCodeInc/Roo-Code#3713)
+        MessageRule(
+            "context_overflow",
+            r"exceed context limit: (?P<requested>[\d,]+) \+ (?P<output>[\d,]+) > (?P<limit>[\d,]+)",
+        ),
+        MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)", is_own=False),
+        # Of other vendors' endpoints of this wire: vLLM, Z.AI (openclaw/openclaw#111744), MiniMax
+        # (https://platform.minimax.io/docs/api-reference/errorcode), DeepSeek (666ghj/BettaFish#691)
+        MessageRule(
+            "context_overflow",
+            r"passed (?P<requested>[\d,]+) input tokens and requested (?P<output>[\d,]+) output tokens"
+            r".{0,60}?context length is only (?P<limit>[\d,]+)",
+            is_own=False,
+        ),
+        MessageRule(
+            "context_overflow",
+            r"prompt exceeds max length|tokens in request more than max tokens allowed|context window exceeds limit",
+            is_own=False,
+        ),
+        LITELLM_OVERFLOW,
+        MessageRule("content_policy", r"^content exists risk|^(?:input|output) new_sensitive", is_own=False),
+        # An organization's own spend limit is an invalid_request_error with status 400.
+        MessageRule("quota_exceeded", r"credit balance is too low|API usage limits"),
+        MessageRule("content_policy", r"blocked by content filtering policy"),
+    ),
+    statuses={529: "overloaded"},
+    # A prompt beyond the context is an invalid_request_error (anthropics/claude-code#11281).
+    unnamed=frozenset({"context_overflow"}),
+    overflow=("prompt is too long: {requested} tokens > {limit} maximum", "prompt is too long"),
+)
+_FOREIGN_FIELDS = frozenset(
+    {"tool_calls", "tool_call_id", "tool_plan", "function_call", "parts", "images", "toolInvocations"}
+)
+_OWN_BLOCKS = ("tool_use", "tool_result", "redacted_thinking", "search_result", "container_upload")
+
+
+def rate_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is Anthropic's. A response of the API is a message, too, with the type ``message``."""
+    if message.get("role") not in ("user", "assistant", "system") or message.get("type", "message") != "message":
+        return FOREIGN
+    if any(message[name] is not None for name in _FOREIGN_FIELDS & message.keys()):
+        return FOREIGN
+    return rate_parts(message.get("content"), _rate_block)
+
+
+def _rate_block(block: Mapping[str, Any]) -> Rating:
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return FOREIGN
+    if kind in _OWN_BLOCKS or kind.endswith(("_tool_use", "_tool_result")):
+        return OWN
+    if kind in ("image", "document"):
+        return OWN if isinstance(block.get("source"), dict) else FOREIGN
+    if kind == "thinking":
+        return OWN if isinstance(block.get("thinking"), str) else FOREIGN
+    return POSSIBLE if kind == "text" else FOREIGN
+
 
 #: The neutral reason of each ``stop_reason``. ``compaction`` is a pause: a client that sets
 #: ``pause_after_compaction`` sends the turn back to continue it.
@@ -30,7 +124,6 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "pause_turn": "pause",
     "compaction": "pause",
 }
-
 #: https://docs.anthropic.com/en/docs/build-with-claude/streaming#event-types, without ``ping`` and ``error``.
 _EVENTS = frozenset(
     {
@@ -82,6 +175,7 @@ def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, 
 
 TRAITS = Traits(
     name="anthropic",
+    request_rules="streamkit.testing.rules.anthropic",
     system_field="system",
     # https://docs.anthropic.com/en/api/messages
     setting_fields={

@@ -7,28 +7,73 @@ gateways give every block the index 0 or send no stop events (maximhq/bifrost#42
 
 Buffered is only what must be complete to be reported: the call of a tool that the provider runs itself, its result,
 encrypted reasoning, an image. This module must not depend on messages and their end, on canonical ids or on history.
+
+A content block that is buffered until it is complete. This module must not depend on a sink.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from streamkit.events import NormalizedToolChunk
-from streamkit.indexes import normalize_index
 from streamkit.json_text import json_size
-from streamkit.providers.bedrock_converse.buffered_block import BufferedBlock, BufferedKind, TextParts, join_base64
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
-from streamkit.providers.decoding import as_text
-from streamkit.providers.lenient_json import (
+from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, report_unknown_fields
+from streamkit.providers.decoding.lenient_json import (
     arguments_as_text,
     parse_json_or_text,
 )
 from streamkit.providers.provider import Sink
-from streamkit.providers.unknown_fields import report_unknown_fields
+from streamkit.values.indexes import normalize_index
 
-__all__ = ["ContentBlockReader"]
+__all__ = [
+    "BufferedBlock",
+    "BufferedKind",
+    "ContentBlockReader",
+    "TextParts",
+    "join_base64",
+]
+
+
+BufferedKind: TypeAlias = Literal["server_call", "server_result", "redacted", "image"]
+
+
+class TextParts(list[str]):
+    """One text of a result, in parts."""
+
+
+class BufferedBlock:
+    """A block that is buffered until it is complete.
+
+    Attributes:
+        key: The sink's key of the block.
+        kind: What it is.
+        raw: The body of its start event.
+        texts: The parts of its one text: arguments or base64.
+        items: The content of a result.
+    """
+
+    __slots__ = ("items", "key", "kind", "raw", "texts")
+
+    def __init__(self, key: int, kind: BufferedKind, raw: Json) -> None:
+        self.key = key
+        self.kind = kind
+        self.raw = raw
+        self.texts: list[str] = []
+        self.items: list[Any] = []
+
+
+def join_base64(parts: list[str]) -> str:
+    """Join parts that are separately base64 into one base64 text; join any other parts as text."""
+    if len(parts) > 1:
+        try:
+            return b64encode(b"".join(b64decode(part, validate=True) for part in parts)).decode()
+        except ValueError:
+            pass
+    return "".join(parts)
+
 
 #: The fields of a call and of reasoning, in their start events, deltas and complete blocks; a call's name and type are
 #: in a delta of gateways that send no start.

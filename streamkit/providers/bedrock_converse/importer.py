@@ -19,11 +19,11 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import to_stored_part
-from streamkit.media import encode_binary
-from streamkit.providers.bedrock_converse.cache_points import read_cache_point
 from streamkit.providers.bedrock_converse.media import parse_media_part
-from streamkit.providers.decoding import as_text, compact_json
+from streamkit.providers.bedrock_converse.requests import read_cache_point
+from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.provider import Traits
+from streamkit.values.media import encode_binary
 
 __all__ = ["parse_messages"]
 

@@ -14,10 +14,10 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.tool_results import result_parts
-from streamkit.media import is_url, normalize_data, parse_data_url, quote_source, to_data_url
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.encoding import text_or_json
-from streamkit.providers.tool_result_media import convert_or_describe
+from streamkit.providers.rendering.media import convert_or_describe
+from streamkit.providers.writing.encoding import text_or_json
+from streamkit.values.media import is_url, normalize_data, parse_data_url, quote_source, to_data_url
 
 __all__ = ["media_part", "parse_media_part", "result_content"]
 

@@ -30,18 +30,22 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.output import OutputType
-from streamkit.providers.bedrock_converse.cache_points import cache_point
 from streamkit.providers.bedrock_converse.media import media_part, result_content
+from streamkit.providers.bedrock_converse.requests import (
+    STRICT,
+    cache_point,
+    output_fields,
+    render_tool_choice,
+    render_tools,
+    tool_spec,
+)
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.bedrock_converse.settings import output_fields
-from streamkit.providers.bedrock_converse.strict import STRICT
-from streamkit.providers.bedrock_converse.tool_definitions import render_tool_choice, render_tools, tool_spec
-from streamkit.providers.block_renderer import BlockRenderer
-from streamkit.providers.body_fields import merge_fields
-from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
-from streamkit.providers.message_renderer import cache_mark
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import strict_output
+from streamkit.providers.rendering.block_renderer import BlockRenderer
+from streamkit.providers.rendering.message_renderer import cache_mark
+from streamkit.providers.requests.body_fields import merge_fields
+from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.strict import strict_output
 from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]

@@ -19,15 +19,14 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.media import encode_binary
-from streamkit.providers import aws_frames
 from streamkit.providers.bedrock_converse.content_blocks import ContentBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
-from streamkit.providers.decoding import as_integer, as_text, error_message
-from streamkit.providers.finish_reasons import is_reason, read_finish_reason
+from streamkit.providers.decoding.decoding import as_integer, as_text, error_message, report_unknown_fields
+from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.provider import Sink, Traits
-from streamkit.providers.unknown_fields import report_unknown_fields
+from streamkit.providers.writing import aws_frames
+from streamkit.values.media import encode_binary
 
 __all__ = ["BedrockConverseParser", "create_parser"]
 

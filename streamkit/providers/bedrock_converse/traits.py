@@ -1,23 +1,41 @@
-"""Declared facts of Amazon Bedrock's Converse API."""
+"""Declared facts of Amazon Bedrock's Converse API.
+
+The marks by which messages of the Converse API are recognized.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from streamkit.calls import FinishReason
-from streamkit.ids import is_mistral_id, mistral_id_candidates
-from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
-from streamkit.providers.bedrock_converse.message_format import rate_message
-from streamkit.providers.claude_models import CLAUDE_MODELS
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.output_form import OLDER_CLAUDE, OutputSupport
+from streamkit.ids import IdRule, is_mistral_id, mistral_id_candidates, prefixed_ids, safe_up_to
+from streamkit.providers.contract.output_form import OLDER_CLAUDE, OutputSupport
+from streamkit.providers.contract.tool_schema import ToolSchemaRules
+from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.provider import Traits
-from streamkit.providers.tool_schema import ToolSchemaRules
-from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
+from streamkit.providers.requests.models.claude import CLAUDE_MODELS
+from streamkit.providers.writing.aws_frames import ERROR_NAMES, ERRORS
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
 
-__all__ = ["FINISH_REASONS", "TRAITS"]
+__all__ = [
+    "FINISH_REASONS",
+    "TRAITS",
+    "rate_message",
+]
+
+
+def rate_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is of Converse: a list of parts without the field ``type``."""
+    content = message.get("content")
+    if message.get("role") not in ("user", "assistant", "system") or not isinstance(content, list):
+        return FOREIGN
+    if not all(isinstance(part, dict) and "type" not in part for part in content):
+        return FOREIGN
+    return OWN if content else POSSIBLE
+
 
 #: The neutral reason of each ``stopReason``. The last two are not the service's but Claude's, for gateways that imitate
 #: the API over Anthropic's.
@@ -34,7 +52,6 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-
 #: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html; in boto3's dicts each is the
 #: chunk's member, in the frames the event's type.
 _EVENTS = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
@@ -73,6 +90,7 @@ def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, 
 
 TRAITS = Traits(
     name="bedrock_converse",
+    request_rules="streamkit.testing.rules.bedrock_converse",
     reasoning_state=_reasoning_state,
     system_field="system",
     # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InferenceConfiguration.html; other settings

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from streamkit.calls import StreamError
-from streamkit.providers import aws_frames
 from streamkit.providers.anthropic import parser as anthropic_parser
-from streamkit.providers.decoding import excerpt
+from streamkit.providers.decoding.decoding import excerpt
 from streamkit.providers.provider import Sink, Traits
+from streamkit.providers.writing import aws_frames
 
 __all__ = ["BedrockInvokeParser", "create_parser"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamkit.providers.anthropic.errors import ERRORS as ANTHROPIC_ERRORS
+from streamkit.providers.anthropic.traits import ERRORS as ANTHROPIC_ERRORS
 from streamkit.providers.anthropic.traits import TRAITS as ANTHROPIC
-from streamkit.providers.aws_frames import ERROR_NAMES, ERRORS
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.endpoint import Endpoint
+from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
+from streamkit.providers.writing.aws_frames import ERROR_NAMES, ERRORS
 
 __all__ = ["TRAITS"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from streamkit.history import Content, ImageBlock, ReasoningBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
-from streamkit.providers.cohere.documents import DOCUMENTS, documents_of, read_result
+from streamkit.providers.cohere.messages import DOCUMENTS, documents_of, read_result
 from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]

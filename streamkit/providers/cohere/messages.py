@@ -12,11 +12,18 @@ SDK's ToolContent is text or a document of text), so a user message after the re
 Blocks that no message can contain are left out and reported in ``changes``. A person's image or file that the API does
 not accept raises; one of a tool is replaced by text. This module does not repair history: a call without a result stays
 one.
+
+Results of tools as documents, which Cohere's models cite by their ids.
+
+Source    https://docs.cohere.com/docs/tool-use-citations
+
+History has the text or the JSON of a result. The documents that it was made of are kept beside it, and go back to
+Cohere as long as the result is still theirs. This module does not depend on messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
@@ -30,23 +37,67 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.tool_results import ResultPart
-from streamkit.media import is_url, quote_source, to_data_url
+from streamkit.history.tool_results import ResultPart, parse_result
 from streamkit.output import OutputType
-from streamkit.providers.body_fields import merge_fields
-from streamkit.providers.cohere.documents import restore_documents
+from streamkit.providers.cohere.requests import STRICT, output_fields, render_tool_fields
 from streamkit.providers.cohere.schema import Json
-from streamkit.providers.cohere.settings import output_fields
-from streamkit.providers.cohere.strict import STRICT
-from streamkit.providers.cohere.tool_definitions import render_tool_fields
-from streamkit.providers.encoding import data_as_json
-from streamkit.providers.message_renderer import RoleRenderer
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import strict_output_if_possible
-from streamkit.providers.tool_result_media import Media, caption, convert_parts
+from streamkit.providers.rendering.media import Media, caption, convert_parts
+from streamkit.providers.rendering.message_renderer import RoleRenderer
+from streamkit.providers.requests.body_fields import merge_fields
+from streamkit.providers.requests.strict import strict_output_if_possible
+from streamkit.providers.writing.encoding import data_as_json
 from streamkit.tools.definition import OfferedTool
+from streamkit.values.media import is_url, quote_source, to_data_url
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+__all__ = [
+    "DOCUMENTS",
+    "build_request",
+    "convert_media",
+    "documents_of",
+    "read_result",
+    "render_messages",
+    "restore_documents",
+]
+
+
+DOCUMENTS = "documents"  #: the name of the parts in the metadata of a result
+
+
+def read_result(content: Any) -> Any:
+    """Return a result: a text, also one of a document of text, or the list of its parts."""
+    parts = [_text_of(part) for part in content] if isinstance(content, list) else content
+    return parse_result(parts)
+
+
+def documents_of(content: Any) -> list[Json] | None:
+    """Return the parts of a result if one is a document and all are of the API's form; else None."""
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        return None
+    is_valid = all(_is_document(part) or _is_text(part) for part in content)
+    return content if is_valid and any(_is_document(part) for part in content) else None
+
+
+def restore_documents(result: Any, metadata: Mapping[str, Any]) -> list[Json] | None:
+    """Return the documents that a result was made of; None if there are none, or if it was changed since."""
+    documents = documents_of(metadata.get(DOCUMENTS))
+    return documents if documents is not None and read_result(documents) == result else None
+
+
+def _is_document(part: Json) -> bool:
+    document = part.get("document") if part.get("type") == "document" else None
+    return isinstance(document, dict) and isinstance(document.get("data"), (str, dict))
+
+
+def _is_text(part: Json) -> bool:
+    return part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _text_of(part: Any) -> Any:
+    document = part.get("document") if isinstance(part, dict) and part.get("type") == "document" else None
+    if isinstance(document, dict) and isinstance(document.get("data"), str) and document.keys() <= {"data", "id"}:
+        return {"type": "text", "text": document["data"]}
+    return part
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:

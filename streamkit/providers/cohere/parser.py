@@ -4,11 +4,16 @@ The fast path is an event in the form that the vendor sends: one decode, a few a
 else is read as plain data, so that a field of an unexpected type costs that field and not the turn.
 
 This module does not depend on canonical ids, on the completeness of JSON, on history or on I/O.
+
+The objects in an event of Cohere as plain data, and the report of their unknown fields.
+
+An event of the usual form is decoded to structs, which have no other fields. This module must not depend on the state
+of a stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from types import NoneType
 from typing import Any
 
@@ -16,10 +21,14 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.indexes import normalize_index
-from streamkit.providers.cohere.message_fields import as_object, message_in, numbered, report_event_fields
 from streamkit.providers.cohere.schema import (
+    CALL_FIELDS,
+    CONTENT_FIELDS,
     DECODER,
+    DELTA_FIELDS,
+    EVENT_FIELDS,
+    FUNCTION_FIELDS,
+    MESSAGE_FIELDS,
     ContentDelta,
     Event,
     Json,
@@ -27,13 +36,65 @@ from streamkit.providers.cohere.schema import (
     ToolCallDelta,
 )
 from streamkit.providers.cohere.traits import FINISH_REASONS
-from streamkit.providers.decoding import as_integer, as_text, error_message, excerpt, read_json
-from streamkit.providers.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.lenient_json import arguments_as_text, frame_error
-from streamkit.providers.log_probabilities import read_log_probabilities
+from streamkit.providers.decoding.decoding import (
+    as_integer,
+    as_text,
+    error_message,
+    excerpt,
+    read_json,
+    report_unknown_fields,
+)
+from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
+from streamkit.providers.decoding.lenient_json import arguments_as_text, frame_error
+from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink, Traits
+from streamkit.values.indexes import normalize_index
 
-__all__ = ["CohereParser", "create_parser"]
+__all__ = [
+    "CohereParser",
+    "as_object",
+    "create_parser",
+    "message_in",
+    "numbered",
+    "report_event_fields",
+]
+
+
+def report_event_fields(event: Json, sink: Sink) -> None:
+    """Report the fields of an event, or of a body, that no event of this package describes."""
+    report_unknown_fields(sink, event, EVENT_FIELDS)
+    report_unknown_fields(sink, event.get("delta"), DELTA_FIELDS, "delta.")
+    message = message_in(event) or as_object(event.get("message"))
+    report_unknown_fields(sink, message, MESSAGE_FIELDS, "message.")
+    for _, call in numbered(message.get("tool_calls")):
+        function = as_object(call).get("function")
+        if isinstance(function, dict):  # another call is unknown as a whole, as is a part below
+            report_unknown_fields(sink, call, CALL_FIELDS, "tool_call.")
+            report_unknown_fields(sink, function, FUNCTION_FIELDS, "tool_call.function.")
+    for _, part in numbered(message.get("content")):
+        if as_object(part).keys() & {"text", "thinking"}:
+            report_unknown_fields(sink, part, CONTENT_FIELDS, "content.")
+
+
+def message_in(event: Json) -> Json | None:
+    """Return the message of an event; None if it has none."""
+    delta = event.get("delta")
+    message = delta.get("message") if isinstance(delta, dict) else None
+    return message if isinstance(message, dict) else None
+
+
+def numbered(value: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the numbered values of a field that is one object in a stream and a list of objects in a body."""
+    if isinstance(value, list):
+        yield from enumerate(value)
+    elif value is not None and value != "":
+        yield 0, value
+
+
+def as_object(value: Any) -> Json:
+    """Return a value if it is an object, else an empty object."""
+    return value if isinstance(value, dict) else {}
+
 
 _decode = DECODER.decode
 #: The one field of the message that an event has an increment of.

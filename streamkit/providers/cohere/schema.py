@@ -48,8 +48,6 @@ __all__ = [
 ]
 
 Json: TypeAlias = dict[str, Any]
-
-
 #: The fields of each object that are known; ``prompt`` is that of ``debug``.
 DELTA_FIELDS = frozenset({"message", "finish_reason", "usage", "error", "error_type"})
 EVENT_FIELDS = DELTA_FIELDS | {"type", "id", "index", "delta", "prompt", "logprobs"}

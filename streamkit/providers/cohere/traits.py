@@ -1,18 +1,65 @@
-"""Declared facts of Cohere's chat API, version 2."""
+"""Declared facts of Cohere's chat API, version 2.
+
+The meaning of Cohere's errors, which have a status and a message only. This module must not depend on events.
+
+The marks by which Cohere's messages are recognized.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.cohere.errors import ERRORS
-from streamkit.providers.cohere.message_format import rate_message
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.output_form import OutputSupport
+from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
+from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.provider import Traits
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
-__all__ = ["FINISH_REASONS", "TRAITS"]
+__all__ = [
+    "ERRORS",
+    "FINISH_REASONS",
+    "TRAITS",
+    "rate_message",
+]
+
+
+#: https://docs.cohere.com/reference/errors
+ERRORS: Final = ErrorRules(
+    messages=(
+        MessageRule(
+            "context_overflow",
+            r"tokens in the prompt (?:cannot exceed|exceeds the limit of) (?P<limit>[\d,]+)"
+            r"(?: - received (?P<requested>[\d,]+))?",
+        ),
+        MessageRule("context_overflow", r"too many tokens: size limit exceeded"),
+        MessageRule("quota_exceeded", r"API calls / month"),  # of trial keys
+    ),
+    overflow=(
+        "too many tokens: total number of tokens in the prompt cannot exceed {limit} - received {requested}.",
+        "too many tokens: size limit exceeded.",
+    ),
+)
+
+
+def rate_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is Cohere's. Apart from plans and documents it is one of Chat Completions."""
+    if message.get("role") not in ("system", "user", "assistant", "tool") or "type" in message or "parts" in message:
+        return FOREIGN
+    rating = rate_parts(message.get("content"), _rate_part)
+    return OWN if rating != FOREIGN and message.get("tool_plan") is not None else rating
+
+
+def _rate_part(part: Mapping[str, Any]) -> Rating:
+    kind = part.get("type")
+    if kind == "document":
+        return OWN if isinstance(part.get("document"), dict) else FOREIGN
+    if kind == "thinking":  # without the signature that Anthropic's has
+        return POSSIBLE if isinstance(part.get("thinking"), str) and "signature" not in part else FOREIGN
+    return POSSIBLE if kind in ("text", "image_url") else FOREIGN
+
 
 #: https://docs.cohere.com/v2/reference/chat-stream. The last two are of the vendor's first API: the text was toxic, and
 #: the context was full (https://docs.cohere.com/v1/reference/chat-stream). A name that is not listed is ``other``.
@@ -26,7 +73,6 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "ERROR_TOXIC": "content_filter",
     "ERROR_LIMIT": "length",
 }
-
 #: https://docs.cohere.com/v2/reference/chat-stream
 _EVENTS = frozenset(
     {
@@ -57,6 +103,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 TRAITS = Traits(
     name="cohere",
+    request_rules="streamkit.testing.rules.cohere",
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
     markup_families=frozenset(),

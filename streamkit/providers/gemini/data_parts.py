@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit.events import ServerToolPhase
-from streamkit.providers.decoding import as_text
+from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.provider import ChoiceSink
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
-from streamkit.providers.decoding import as_text, compact_json
+from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.gemini.partial_args import PartialArgsAssembler
 from streamkit.providers.gemini.schema import SIGNATURE, FunctionCall, signature_of
 from streamkit.providers.provider import ChoiceSink, Sink

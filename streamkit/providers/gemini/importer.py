@@ -25,13 +25,13 @@ from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock, Se
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
 from streamkit.history.tool_results import to_stored_part
-from streamkit.media import to_data_url, to_standard_base64
-from streamkit.model_copy import copy_with
-from streamkit.providers.decoding import as_text, compact_json
+from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.gemini.data_parts import PART_METADATA, TEXT_METADATA
 from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
 from streamkit.providers.provider import Traits
-from streamkit.providers.tool_result_media import join_text_and_media
+from streamkit.providers.rendering.media import join_text_and_media
+from streamkit.values.media import to_data_url, to_standard_base64
+from streamkit.values.model_copy import copy_with
 
 __all__ = ["parse_messages"]
 

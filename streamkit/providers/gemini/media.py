@@ -13,8 +13,8 @@ from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock
-from streamkit.media import is_url, media_type_of_name, normalize_data, parse_data_url, quote_source
-from streamkit.providers.decoding import read_json
+from streamkit.providers.decoding.decoding import read_json
+from streamkit.values.media import is_url, media_type_of_name, normalize_data, parse_data_url, quote_source
 
 __all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part", "restore_references"]
 

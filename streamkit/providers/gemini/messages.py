@@ -38,7 +38,7 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.output import OutputType
-from streamkit.providers.body_fields import merge_fields
+from streamkit.providers.contract.origin import models_of
 from streamkit.providers.gemini.data_parts import PART_METADATA
 from streamkit.providers.gemini.media import (
     file_part,
@@ -47,15 +47,10 @@ from streamkit.providers.gemini.media import (
     media_part,
     restore_references,
 )
+from streamkit.providers.gemini.requests import output_fields, render_tool_choice, render_tools
 from streamkit.providers.gemini.schema import SIGNATURE
-from streamkit.providers.gemini.settings import output_fields
-from streamkit.providers.gemini.tool_definitions import render_tool_choice, render_tools
-from streamkit.providers.gemini_models import SKIP_SIGNATURE, requires_signature
-from streamkit.providers.message_renderer import AlternatingRenderer, Json, result_text
-from streamkit.providers.origin import models_of
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import plain_output
-from streamkit.providers.tool_result_media import (
+from streamkit.providers.rendering.media import (
     Media,
     caption,
     convert_or_describe,
@@ -63,6 +58,10 @@ from streamkit.providers.tool_result_media import (
     result_parts,
     split_text_and_media,
 )
+from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json, result_text
+from streamkit.providers.requests.body_fields import merge_fields
+from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
+from streamkit.providers.requests.strict import plain_output
 from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -72,8 +71,6 @@ _MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")
 #: models whose calls may have no signature
 _UNSIGNED_CALLS = re.compile(r"(?:.*/)?gemini-[12]\b")
 _PART_METADATA = frozenset(PART_METADATA)
-
-
 #: The objects in a part, and those of their fields that must be text.
 _REQUIRED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "functionCall": ("name",),

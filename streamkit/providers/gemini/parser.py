@@ -10,6 +10,12 @@ signature with another part without a signature". Signed text is therefore a blo
 text before and after it.
 
 This module does not depend on accumulation, history or I/O.
+
+Finish reasons of a Gemini stream: names, an SDK's enum members or numbers, to their neutral meaning.
+
+Wire      https://ai.google.dev/api/generate-content#FinishReason
+
+The names are in ``traits.FINISH_REASONS``. This module does not depend on chunks or sinks.
 """
 
 from __future__ import annotations
@@ -19,14 +25,12 @@ from typing import Any
 
 import msgspec
 
-from streamkit.calls import StreamError
-from streamkit.indexes import normalize_index
-from streamkit.providers.decoding import as_integer, as_text, convert, decode, error_message, read_json
+from streamkit.calls import FinishReason, StreamError
+from streamkit.providers.decoding.decoding import as_integer, as_text, convert, decode, error_message, read_json
+from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.gemini.data_parts import DATA_FIELDS, FURTHER_DATA_FIELDS, PART_METADATA, read_data
-from streamkit.providers.gemini.errors import retry_delay
-from streamkit.providers.gemini.finish_reasons import interpret_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
-from streamkit.providers.gemini.response_metadata import ResponseMetadataReader, facts_prefix
+from streamkit.providers.gemini.metadata import ResponseMetadataReader, UsageReader, facts_prefix
 from streamkit.providers.gemini.schema import (
     CHUNK_DECODER,
     SIGNATURE,
@@ -39,15 +43,63 @@ from streamkit.providers.gemini.schema import (
     signature_of,
     to_camel_case,
 )
-from streamkit.providers.gemini.usage import UsageReader
+from streamkit.providers.gemini.traits import FINISH_REASONS, retry_delay
 from streamkit.providers.provider import Sink, Traits
+from streamkit.values.indexes import normalize_index
 
-__all__ = ["GeminiParser", "create_parser"]
+__all__ = [
+    "GeminiParser",
+    "create_parser",
+    "interpret_finish_reason",
+]
+
+
+#: Finish reasons in the order of their numbers in google.ai.generativelanguage.v1beta, which is what
+#: ``$alt=json;enum-encoding=int`` sends. Vertex numbers them differently from 6 on (there 6 is BLOCKLIST and 9
+#: MALFORMED_FUNCTION_CALL) and the bytes do not show which of the two it is. From 7 on, no call may run by either list.
+_NUMBERED = (
+    "FINISH_REASON_UNSPECIFIED",
+    "STOP",
+    "MAX_TOKENS",
+    "SAFETY",
+    "RECITATION",
+    "OTHER",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MALFORMED_FUNCTION_CALL",
+    "IMAGE_SAFETY",
+    "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_OTHER",
+    "NO_IMAGE",
+    "IMAGE_RECITATION",
+)
+
+
+def interpret_finish_reason(raw: Any) -> FinishReason | None:
+    """Return the neutral finish reason of a wire value.
+
+    Args:
+        raw: the reason as the wire writes it, as an SDK or a gateway spells it (``FinishReason.STOP``, ``stop``), or as
+            its number, also in text.
+
+    Returns:
+        The reason, or None if the value is absent, empty, unspecified, or neither text nor an integer.
+    """
+    if isinstance(raw, str) and raw.isdecimal() and len(raw) < 4:
+        raw = int(raw)
+    if raw.__class__ is int:
+        raw = _NUMBERED[raw] if 0 <= raw < len(_NUMBERED) else "OTHER"
+    if not isinstance(raw, str) or not is_reason(raw):
+        return None
+    return read_finish_reason(raw, FINISH_REASONS)[1]
+
 
 _decode = CHUNK_DECODER.decode
-
 _MAX_CANDIDATES = 128  # the limit of the sink as well: numbers invented by the wire must not fill memory
-
 #: https://ai.google.dev/api/generate-content#GroundingMetadata, #v1beta.CitationMetadata and #UrlContextMetadata
 _CITATION_FIELDS = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
 

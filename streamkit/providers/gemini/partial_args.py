@@ -26,8 +26,7 @@ import msgspec
 from msgspec import UNSET
 
 from streamkit.json_text import join_surrogates
-from streamkit.providers.buffer_size import PART_SIZE
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.decoding.decoding import PART_SIZE, compact_json
 from streamkit.providers.gemini.schema import PartialArg
 
 __all__ = ["PartialArgsAssembler", "escape_json", "parse_json_path"]

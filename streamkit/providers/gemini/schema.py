@@ -175,10 +175,7 @@ class WideChunk(GenerateContentChunk, gc=False):
 
 CHUNK_DECODER: msgspec.json.Decoder[GenerateContentChunk] = msgspec.json.Decoder(GenerateContentChunk)
 WIDE_DECODER: msgspec.json.Decoder[WideChunk] = msgspec.json.Decoder(WideChunk)
-
-
 # ---------------------------------------------------------------- chunks as dicts
-
 #: Names in REST's spelling that nearly every chunk has. A dict with one of them is in REST's spelling.
 _REST_NAMES = ("responseId", "modelVersion", "usageMetadata")
 _SCALARS = frozenset((str, int, float, bool))

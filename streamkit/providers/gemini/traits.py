@@ -1,26 +1,141 @@
-"""Declared facts of Google's Gemini API."""
+"""Declared facts of Google's Gemini API.
+
+The meaning of Gemini's errors. This module must not depend on chunks.
+
+The marks by which Gemini's contents are recognized.
+
+The names of a request's body in REST's spelling.
+
+Protobuf's JSON accepts both spellings, and google-genai sends the other one in some places
+(``parameters_json_schema``). Names in schemas belong to the user and are not changed. The contents are read by the
+importer, which accepts both spellings itself.
+"""
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from streamkit.calls import FinishReason
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.gemini.body_names import to_rest_names
-from streamkit.providers.gemini.errors import classify
-from streamkit.providers.gemini.message_format import rate_message
+from msgspec.structs import replace
+
+from streamkit.calls import ErrorCode, FinishReason, StreamError
+from streamkit.ids import IdRule, unchanged_ids
+from streamkit.providers.contract.error_rules import LITELLM_OVERFLOW, ErrorRules, MessageRule
+from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.tool_schema import ToolSchemaRules
+from streamkit.providers.contract.traits import Endpoint, ModelFacts
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.gemini.schema import SIGNATURE
-from streamkit.providers.model_facts import ModelFacts
-from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
-from streamkit.providers.tool_schema import ToolSchemaRules
-from streamkit.target_ids import IdRule, unchanged_ids
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
 
-__all__ = ["FINISH_REASONS", "TRAITS"]
+__all__ = [
+    "ERRORS",
+    "FINISH_REASONS",
+    "TRAITS",
+    "classify",
+    "rate_message",
+    "retry_delay",
+    "to_rest_names",
+]
+
+
+Json = dict[str, Any]
+_WORD = re.compile(r"_([a-z0-9])")
+#: The fields whose names are the provider's, too.
+_NESTED = frozenset({"generationConfig", "thinkingConfig", "toolConfig", "functionCallingConfig", "tools"})
+_NESTED_LISTS = frozenset({"functionDeclarations"})
+
+
+def to_rest_names(body: Json) -> Json:
+    """Return the body with REST's names. A field in both spellings keeps both."""
+    renamed: Json = {}
+    for name, value in body.items():
+        rest = _WORD.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name
+        key = name if rest != name and rest in body else rest
+        renamed[key] = _nested(value) if key in _NESTED | _NESTED_LISTS else value
+    return renamed
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_nested(item) for item in value]
+    return to_rest_names(value) if isinstance(value, dict) else value
+
+
+#: The names of https://cloud.google.com/apis/design/errors and https://ai.google.dev/gemini-api/docs/troubleshooting
+ERRORS: Final = ErrorRules(
+    codes={
+        "INVALID_ARGUMENT": "invalid_request",
+        "FAILED_PRECONDITION": "invalid_request",
+        "OUT_OF_RANGE": "invalid_request",
+        "API_KEY_INVALID": "unauthorized",
+        "PERMISSION_DENIED": "unauthorized",
+        "UNAUTHENTICATED": "unauthorized",
+        "NOT_FOUND": "not_found",
+        "RESOURCE_EXHAUSTED": "rate_limited",
+        "UNAVAILABLE": "overloaded",
+    },
+    messages=(
+        # "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."
+        # (google-gemini/gemini-cli#6678)
+        MessageRule(
+            "context_overflow",
+            r"input token count(?: \((?P<requested>[\d,]+)\))? exceeds the maximum number of tokens allowed"
+            r"(?: \((?P<limit>[\d,]+)\))?",
+        ),
+        MessageRule("context_overflow", r"maximum context length is (?P<limit>[\d,]+)", is_own=False),
+        LITELLM_OVERFLOW,
+        # The sentence "You exceeded your current quota" is that of limits per minute too: the quota's id decides,
+        # "GenerateRequestsPerDayPerProjectPerModel" (langgenius/dify#19838), or a limit of 0, of models that the tier
+        # does not have (continuedev/continue#10062).
+        MessageRule("quota_exceeded", r"PerDay|per day|, limit: 0\b"),
+    ),
+    unnamed=frozenset(get_args(ErrorCode)),  # the status of an error object follows from the HTTP status
+    overflow=(
+        "The input token count ({requested}) exceeds the maximum number of tokens allowed ({limit}).",
+        "The input token count exceeds the maximum number of tokens allowed ({limit}).",
+        "The input token count exceeds the maximum number of tokens allowed.",
+    ),
+)
+
+
+def retry_delay(error: Any) -> float | None:
+    """Return the seconds to wait that an error object states in its details, None if it states none.
+
+    A RetryInfo has them (https://cloud.google.com/apis/design/errors); no header of the response does.
+    """
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and delay[-1:] == "s" and delay[:-1].replace(".", "", 1).isdecimal():
+            return float(delay[:-1])
+    return None
+
+
+def classify(error: StreamError) -> StreamError:
+    """Return an error with its code, and with the seconds to wait, also of a response with an HTTP status."""
+    error = ERRORS.classify(error)
+    if error.kind != "provider_error" or error.retry_after is not None:
+        return error
+    body = error.raw[0] if isinstance(error.raw, list) and error.raw else error.raw  # without ``alt=sse`` a list
+    seconds = retry_delay(body.get("error", body) if isinstance(body, dict) else None)
+    return error if seconds is None else replace(error, retry_after=seconds)
+
+
+def rate_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a content is Gemini's: its parts have no field ``type``, which those of other formats have."""
+    parts = message.get("parts")
+    if message.get("role") not in ("user", "model", "function", None) or message.get("content") is not None:
+        return FOREIGN
+    if not parts:
+        return POSSIBLE if "parts" in message else FOREIGN
+    listed = parts if isinstance(parts, list) else [parts]
+    return FOREIGN if any(isinstance(part, dict) and "type" in part for part in listed) else OWN
+
 
 #: https://ai.google.dev/api/generate-content#FinishReason; ``MODEL_ARMOR`` only on Vertex. ``CONTINUATION``,
 #: ``ESCALATION`` and ``PUP_LIMITED_DISABLED`` as google-genai 3.4 describes them (``types.FinishReason``). A name that
@@ -116,6 +231,7 @@ def _call_state(state: str) -> dict[str, Any]:
 
 TRAITS = Traits(
     name="gemini",
+    request_rules="streamkit.testing.rules.gemini",
     system_field="systemInstruction",
     normalize_body=_normalize_body,
     # https://ai.google.dev/api/generate-content#generationconfig

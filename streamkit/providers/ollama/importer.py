@@ -14,8 +14,8 @@ from typing import Any
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
-from streamkit.media import sniff_base64_type, to_data_url
 from streamkit.providers.provider import Traits
+from streamkit.values.media import sniff_base64_type, to_data_url
 
 __all__ = ["parse_messages"]
 

@@ -31,19 +31,18 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart
-from streamkit.media import normalize_data, parse_data_url, quote_source
+from streamkit.ids import TargetIds
 from streamkit.output import OutputType
-from streamkit.providers.body_fields import merge_fields
-from streamkit.providers.message_renderer import RoleRenderer
+from streamkit.providers.ollama.requests import output_fields, render_tools
 from streamkit.providers.ollama.schema import Json
-from streamkit.providers.ollama.settings import output_fields
-from streamkit.providers.ollama.tool_definitions import render_tools
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import plain_output
-from streamkit.providers.tool_choice import select_tools
-from streamkit.providers.tool_result_media import Media, caption, convert_parts
-from streamkit.target_ids import TargetIds
+from streamkit.providers.rendering.media import Media, caption, convert_parts
+from streamkit.providers.rendering.message_renderer import RoleRenderer
+from streamkit.providers.requests.body_fields import merge_fields
+from streamkit.providers.requests.offered_tools import select_tools
+from streamkit.providers.requests.strict import plain_output
 from streamkit.tools.definition import OfferedTool
+from streamkit.values.media import normalize_data, parse_data_url, quote_source
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 

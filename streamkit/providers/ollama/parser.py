@@ -14,11 +14,10 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.media import sniff_base64_type
-from streamkit.providers.decoding import as_integer, as_text, error_message, read_json
-from streamkit.providers.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.lenient_json import arguments_as_text, frame_error
-from streamkit.providers.log_probabilities import read_log_probabilities
+from streamkit.providers.decoding.decoding import as_integer, as_text, error_message, read_json, report_unknown_fields
+from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
+from streamkit.providers.decoding.lenient_json import arguments_as_text, frame_error
+from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.ollama.schema import (
     CALL_FIELDS,
     DECODER,
@@ -30,7 +29,7 @@ from streamkit.providers.ollama.schema import (
 )
 from streamkit.providers.ollama.traits import FINISH_REASONS
 from streamkit.providers.provider import Sink, Traits
-from streamkit.providers.unknown_fields import report_unknown_fields
+from streamkit.values.media import sniff_base64_type
 
 __all__ = ["OllamaParser", "create_parser"]
 

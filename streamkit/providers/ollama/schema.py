@@ -37,8 +37,6 @@ __all__ = [
 ]
 
 Json: TypeAlias = dict[str, Any]
-
-
 #: The fields of a line that are facts about the response: the model and host behind a cloud model.
 RESPONSE_FIELDS = ("remote_model", "remote_host")
 

@@ -1,19 +1,62 @@
-"""Declared facts of Ollama's native API."""
+"""Declared facts of Ollama's native API.
+
+The meaning of Ollama's errors, which are a text. This module must not depend on lines of the stream.
+
+The marks by which Ollama's messages are recognized.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from streamkit.calls import FinishReason
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.model_facts import ModelFacts
-from streamkit.providers.ollama.errors import ERRORS
-from streamkit.providers.ollama.message_format import rate_message
-from streamkit.providers.output_form import OutputSupport
+from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
+from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.traits import Endpoint, ModelFacts
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.provider import Traits
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
 
-__all__ = ["FINISH_REASONS", "TRAITS"]
+__all__ = [
+    "ERRORS",
+    "FINISH_REASONS",
+    "TRAITS",
+    "rate_message",
+]
+
+
+ERRORS: Final = ErrorRules(
+    messages=(
+        MessageRule("not_found", r"model .{1,200}? not found"),  # "model 'x' not found, try pulling it first"
+        # "prompt too long; exceeded max context length by 12 tokens"
+        MessageRule("context_overflow", r"prompt too long; exceeded (?:max )?context length"),
+        MessageRule("context_overflow", r"exceeds the available context size"),  # of the llama.cpp within
+        # Of cloud models: "you have reached your weekly usage limit, upgrade for higher limits"
+        # (HomericIntelligence/Scylla#346, continuedev/continue#11444)
+        MessageRule("quota_exceeded", r"reached your \w+ usage limit"),
+        MessageRule("overloaded", r"server busy|server overloaded"),  # ollama/ollama#15934
+    ),
+    overflow=("prompt too long; exceeded max context length",),
+)
+
+
+def rate_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is Ollama's: its content is text, and the arguments of its calls are objects."""
+    if message.get("role") not in ("system", "user", "assistant", "tool") or "type" in message or "parts" in message:
+        return FOREIGN
+    if not isinstance(message.get("content"), (str, type(None))):
+        return FOREIGN
+    has_own = any(message.get(name) is not None for name in ("images", "tool_name", "thinking"))
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        arguments = function.get("arguments") if isinstance(function, dict) else None
+        if isinstance(arguments, str):
+            return FOREIGN
+        has_own = has_own or isinstance(arguments, dict)
+    return OWN if has_own else POSSIBLE
+
 
 #: ``done_reason`` of https://docs.ollama.com/api/chat. ``load`` and ``unload`` end a request without messages, which
 #: only loads the model into memory or unloads it: they are ``other``, as every name that is not listed.
@@ -31,6 +74,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 TRAITS = Traits(
     name="ollama",
+    request_rules="streamkit.testing.rules.ollama",
     rate_message=rate_message,
     framing="ndjson",
     matches_head=HeadMatcher(_is_own),

@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import Any
 
 from streamkit.events import ReasoningKind
+from streamkit.providers.contract.sink import ChoiceSink
 from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta, PlainDelta
-from streamkit.providers.sink import ChoiceSink
 
 __all__ = [
     "read_content_parts",

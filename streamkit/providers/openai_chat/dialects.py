@@ -11,22 +11,25 @@ from __future__ import annotations
 
 import re
 
-from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.openai_chat.id_rules import KIMI_IDS, MISTRAL_IDS, OPENAI_IDS
-from streamkit.providers.openai_chat.request_facts import (
+from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.tool_schema import ToolSchemaRules
+from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.openai_chat.traits import (
     GROQ_MODELS,
+    KIMI_IDS,
     KIMI_MODELS,
+    MISTRAL_IDS,
     MISTRAL_MODELS,
+    OPENAI_IDS,
     OPENAI_SETTINGS,
     SETTINGS,
     SETTINGS_WITH_TOP_K,
     XAI_MODELS,
+    ChatDialect,
+    is_chat_stream,
     signature_state,
 )
-from streamkit.providers.openai_chat.traits import ChatDialect, is_chat_stream
-from streamkit.providers.openai_models import OPENAI_MODELS
-from streamkit.providers.output_form import OutputSupport
-from streamkit.providers.tool_schema import ToolSchemaRules
+from streamkit.providers.requests.models.openai import OPENAI_MODELS
 
 __all__ = ["DIALECTS"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamkit.providers.error_rules import ErrorRules, MessageRule
-from streamkit.providers.openai_errors import ERRORS as OPENAI
+from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
+from streamkit.providers.decoding.openai_errors import ERRORS as OPENAI
 
 __all__ = ["ERRORS"]
 

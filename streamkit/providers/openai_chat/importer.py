@@ -26,7 +26,7 @@ from streamkit.providers.openai_chat.content_reader import (
     thinking_text,
 )
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
-from streamkit.providers.openai_chat.reasoning_switch import BLANK_REASONING
+from streamkit.providers.openai_chat.requests import BLANK_REASONING
 from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
 from streamkit.providers.openai_chat.traits import ChatDialect
 

@@ -12,7 +12,7 @@ from streamkit.errors import UnsupportedContent
 from streamkit.history import FileBlock, ImageBlock
 from streamkit.history.result_parts import detail_metadata
 from streamkit.history.tool_results import ResultPart, result_parts
-from streamkit.media import (
+from streamkit.values.media import (
     has_type_in,
     is_image_source,
     is_url,

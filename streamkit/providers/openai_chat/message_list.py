@@ -10,27 +10,61 @@ The calls and results are taken out of the chunk, and the rest is read as any ot
 calls of such a response wait: those without a result are passed on at the end, as calls of the client. Each completion
 of the response has an id and counts its own tokens, so their counts are added up. The finish reason of one whose calls
 the server runs does not end the response, and is left out.
+
+Readers of call deltas that are not of the frequent form: custom, without an index, with leaves of other types.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from streamkit.calls import CallKind
 from streamkit.events import NormalizedToolChunk
-from streamkit.indexes import normalize_index
 from streamkit.json_text import json_size
-from streamkit.providers.buffer_size import PART_SIZE
-from streamkit.providers.decoding import as_text
-from streamkit.providers.lenient_json import parse_json_or_text
-from streamkit.providers.openai_chat.call_reader import arguments_text
-from streamkit.providers.sink import ChoiceSink, Sink
+from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.decoding.decoding import PART_SIZE, as_text, compact_json
+from streamkit.providers.decoding.lenient_json import parse_json_or_text
+from streamkit.providers.openai_chat.schema import PlainToolCall, ToolCall
+from streamkit.values.indexes import normalize_index
 
-__all__ = ["MessageListReader"]
+__all__ = [
+    "MessageListReader",
+    "arguments_text",
+    "read_irregular_call",
+]
+
+
+def read_irregular_call(
+    tool: Callable[[NormalizedToolChunk], None], call: ToolCall | PlainToolCall, position: int
+) -> None:
+    """Emit a call delta that is not of the frequent form."""
+    function, custom = call.function, call.custom
+    is_bare = function is None and custom is None
+    if is_bare and not (call.id or call.name or call.arguments or call.extra_content is not None):
+        return  # padding: {"index": 0, "function": null}
+    name: str | None = None
+    arguments: str | None = None
+    if custom is not None:
+        name, arguments = as_text(custom.name), arguments_text(custom.input)
+    else:
+        fields = call if function is None else function
+        name, arguments = as_text(fields.name), arguments_text(fields.arguments)
+    metadata = {"extra_content": call.extra_content} if call.extra_content is not None else None
+    kind: CallKind = "custom" if custom is not None or call.type == "custom" else "function"
+    key = normalize_index(call.index)
+    tool(NormalizedToolChunk("delta", as_text(call.id), name, None, arguments, key, position, kind, None, metadata))
+
+
+def arguments_text(value: Any) -> str | None:
+    """Return arguments as text. Some servers send them as an object (Mistral's older models, Ollama's shim)."""
+    if value is None or value.__class__ is str:
+        return value or None
+    return compact_json(value)
+
 
 Json = dict[str, Any]
-
 #: The fields of a call's metadata that only a tool of the server has.
 _SERVER_FIELDS = ("tool_type", "integration_id")
 

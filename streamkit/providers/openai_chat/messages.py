@@ -22,26 +22,32 @@ from streamkit.errors import UnsupportedContent
 from streamkit.history import Block, Content, FileBlock, ImageBlock, OpaqueBlock, TextBlock, ToolResponseBlock
 from streamkit.history.tool_results import ResultPart
 from streamkit.output import OutputType
-from streamkit.providers.body_fields import merge_fields
-from streamkit.providers.cache_marks import MOST_CACHE_MARKS, drop_first_marks
-from streamkit.providers.encoding import text_or_json
-from streamkit.providers.message_renderer import Json, cache_mark
-from streamkit.providers.openai_chat.assistant_message import AssistantRenderer
+from streamkit.providers.openai_chat.assistant_message import (
+    AssistantRenderer,
+    are_plain_texts,
+    has_marks,
+    is_content_part,
+    join_text,
+)
 from streamkit.providers.openai_chat.media import file_part, image_part
-from streamkit.providers.openai_chat.message_parts import are_plain_texts, has_marks, is_content_part, join_text
-from streamkit.providers.openai_chat.reasoning_switch import (
+from streamkit.providers.openai_chat.requests import (
     fill_reasoning,
     is_reasoning,
+    output_fields,
     reasoning_switch,
+    render_tool_choice,
+    render_tools,
+    strict_profile,
     why_reasoning_is_refused,
 )
-from streamkit.providers.openai_chat.settings import output_fields
-from streamkit.providers.openai_chat.strict import strict_profile
-from streamkit.providers.openai_chat.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
-from streamkit.providers.strict import strict_output_if_possible
-from streamkit.providers.tool_result_media import Media, caption, convert_parts, result_parts, split_text_and_media
+from streamkit.providers.rendering.media import Media, caption, convert_parts, result_parts, split_text_and_media
+from streamkit.providers.rendering.message_renderer import Json, cache_mark
+from streamkit.providers.requests.body_fields import merge_fields
+from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.strict import strict_output_if_possible
+from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]

@@ -19,18 +19,22 @@ from msgspec import structs
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
-from streamkit.indexes import normalize_index
-from streamkit.providers.decoding import as_text, convert
-from streamkit.providers.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.openai_chat.call_reader import arguments_text, read_irregular_call
+from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.decoding.decoding import as_text, convert
+from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
+from streamkit.providers.decoding.openai_errors import to_stream_error
 from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
-from streamkit.providers.openai_chat.extras import ExtrasReader
-from streamkit.providers.openai_chat.irregular_frames import read_irregular_frame
-from streamkit.providers.openai_chat.message_list import MessageListReader
-from streamkit.providers.openai_chat.other_fields import report_other_fields
-from streamkit.providers.openai_chat.other_forms import OtherForms
+from streamkit.providers.openai_chat.fields import ExtrasReader, report_other_fields
+from streamkit.providers.openai_chat.message_list import MessageListReader, arguments_text, read_irregular_call
+from streamkit.providers.openai_chat.other_forms import (
+    OtherForms,
+    ResponseReader,
+    find_error,
+    read_irregular_frame,
+    start_facts,
+    to_plain,
+)
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
-from streamkit.providers.openai_chat.response_reader import ResponseReader, find_error, start_facts, to_plain
 from streamkit.providers.openai_chat.schema import (
     MESSAGE_FIELDS,
     Choice,
@@ -43,9 +47,8 @@ from streamkit.providers.openai_chat.schema import (
     ToolCall,
 )
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
-from streamkit.providers.openai_errors import to_stream_error
 from streamkit.providers.provider import Traits
-from streamkit.providers.sink import ChoiceSink, Sink
+from streamkit.values.indexes import normalize_index
 
 __all__ = ["ChatParser", "create_parser"]
 

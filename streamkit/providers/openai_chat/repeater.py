@@ -12,7 +12,8 @@ from operator import attrgetter
 from typing import Any
 
 from streamkit.events import NormalizedToolChunk, ReasoningKind
-from streamkit.providers.openai_chat.extras import flagged_filters
+from streamkit.providers.contract.sink import ChoiceSink
+from streamkit.providers.openai_chat.fields import flagged_filters
 from streamkit.providers.openai_chat.schema import (
     REASONING_DETAIL_FIELDS,
     RESPONSE_FIELDS,
@@ -20,7 +21,6 @@ from streamkit.providers.openai_chat.schema import (
     PlainChunk,
     PlainToolCall,
 )
-from streamkit.providers.sink import ChoiceSink
 
 __all__ = ["UNREAD_FIELD", "find_repeater"]
 

@@ -1,27 +1,220 @@
 """The declared facts of Chat Completions: what a dialect may differ in, finish reasons, and how it is recognized.
 
 ``dialects`` has the rows. This module must not depend on sinks or history: a parser loads it without pydantic.
+
+The marks by which messages of Chat Completions are recognized.
+
+Facts about requests that several dialects share: settings, names of tools, models, places of foreign state.
+
+This module must not depend on the dialects.
+
+The ids of calls that the servers of Chat Completions accept.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final, Literal
 
-from streamkit.calls import FinishReason, StreamError
-from streamkit.message_format import RateMessage
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.openai_chat.errors import ERRORS
-from streamkit.providers.openai_chat.id_rules import RULES_OF_MODELS, SERVER_IDS
-from streamkit.providers.openai_chat.message_format import rate_message
-from streamkit.providers.openai_chat.request_facts import ILLEGAL_IN_NAME, SETTINGS, call_state, reasoning_state
-from streamkit.providers.output_form import OutputSupport
-from streamkit.providers.provider import Traits
-from streamkit.target_ids import IdRule
+from msgspec.structs import replace
 
-__all__ = ["FINISH_REASONS", "ChatDialect", "is_chat_stream"]
+from streamkit.calls import FinishReason, StreamError
+from streamkit.ids import IdRule, is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id, prefixed_ids
+from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.traits import ModelFacts
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
+from streamkit.providers.openai_chat.errors import ERRORS
+from streamkit.providers.provider import Traits
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, RateMessage, Rating, rate_parts
+
+__all__ = [
+    "FINISH_REASONS",
+    "GROQ_MODELS",
+    "ILLEGAL_IN_NAME",
+    "KIMI_IDS",
+    "KIMI_MODELS",
+    "MISTRAL_IDS",
+    "MISTRAL_MODELS",
+    "OPENAI_IDS",
+    "OPENAI_SETTINGS",
+    "RULES_OF_MODELS",
+    "SERVER_IDS",
+    "SETTINGS",
+    "SETTINGS_WITH_TOP_K",
+    "XAI_MODELS",
+    "ChatDialect",
+    "call_state",
+    "is_chat_stream",
+    "rate_message",
+    "reasoning_state",
+    "signature_state",
+]
+
+
+def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
+    return (f"functions.{name}:{running}" for running in count(number))
+
+
+_make_short_ids = prefixed_ids("call_", 40, normalize_to_openai_tool_id)
+OPENAI_IDS = IdRule(
+    "openai_chat",
+    lambda text: 0 < len(text) <= 40,
+    _make_short_ids,
+    "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
+)
+#: Other servers get back every id that they issued: vLLM's have 46 characters (chatcmpl-tool-...), those of models
+#: behind gateways have the model's own form, and LiteLLM puts thought signatures into them: "any client that normalizes
+#: ids breaks the next turn" (BerriAI/litellm#16895, #37849).
+SERVER_IDS = replace(
+    OPENAI_IDS, name="openai_compatible", accepts=bool, source="a server accepts its own ids; else as openai_chat"
+)
+MISTRAL_IDS = IdRule(
+    "mistral",
+    is_mistral_id,
+    mistral_id_candidates,
+    '400 "must be a-z, A-Z, 0-9, with a length of 9" (langchain-ai/langchain#24668, anomalyco/opencode#1680)',
+)
+KIMI_IDS = IdRule(
+    "kimi",
+    bool,
+    _kimi_ids,
+    "the model was trained on functions.{name}:{running index} and degrades on other ids"
+    " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
+)
+#: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
+RULES_OF_MODELS = {"mistral": MISTRAL_IDS, "kimi": KIMI_IDS}
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_OWN_FIELDS = frozenset(
+    {
+        "tool_call_id",
+        "function_call",
+        "refusal",
+        "audio",
+        "reasoning_content",
+        "reasoning_details",
+        "reasoning_opaque",
+        "reasoning_text",
+        "thinking_blocks",
+    }
+)
+_OWN_PARTS = ("image_url", "input_audio", "video_url", "document_url", "refusal")
+
+
+def rate_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is of Chat Completions."""
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES or "type" in message or "parts" in message:
+        return FOREIGN
+    rating = rate_parts(message.get("content"), _rate_part)
+    if rating == FOREIGN:
+        return FOREIGN
+    if role == "function":
+        return OWN
+    if not _OWN_FIELDS.isdisjoint(message) and any(message[name] is not None for name in _OWN_FIELDS & message.keys()):
+        return OWN
+    calls, has_own = message.get("tool_calls"), False
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        has_own = has_own or (isinstance(function, dict) and isinstance(function.get("arguments"), str))
+    return OWN if has_own else rating
+
+
+def _rate_part(part: Mapping[str, Any]) -> Rating:
+    kind = part.get("type")
+    if kind in _OWN_PARTS or (kind in ("file", "thinking") and not isinstance(part.get(str(kind)), (str, type(None)))):
+        return OWN
+    return POSSIBLE if kind == "text" else FOREIGN
+
+
+ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+#: https://platform.openai.com/docs/api-reference/chat/create
+SETTINGS = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "stop": ("stop",),
+    "seed": ("seed",),
+    "frequency_penalty": ("frequency_penalty",),
+    "presence_penalty": ("presence_penalty",),
+    "parallel_calls": ("parallel_tool_calls",),
+}
+OPENAI_SETTINGS = {**SETTINGS, "verbosity": ("verbosity",)}
+SETTINGS_WITH_TOP_K = {**SETTINGS, "top_k": ("top_k",)}
+#: "`reasoning_effort` is not supported with this model" (https://console.groq.com/docs/reasoning)
+GROQ_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"openai/gpt-oss": ModelFacts(
+        source="https://console.groq.com/docs/reasoning",
+        reasoning="effort",
+        efforts=("low", "medium", "high"),
+        reasoning_is_optional=False,
+    ),
+    # ``reasoning_effort`` in the SDK groq 1.7: "qwen3 models support `none` to disable reasoning and `default`", and
+    # "qwen/qwen3.8-27b additionally supports `low`, `medium`, and `high`"
+    r"qwen/qwen3\.8": ModelFacts(
+        source="https://console.groq.com/docs/reasoning",
+        reasoning="effort",
+        efforts=("low", "medium", "high", "default"),
+    ),
+    r"qwen/qwen3": ModelFacts(
+        source="https://console.groq.com/docs/reasoning", reasoning="effort", efforts=("default",)
+    ),
+    r"": ModelFacts(source="https://console.groq.com/docs/reasoning", reasoning="none"),
+}
+#: "invalid temperature: only 1 is allowed for this model", "invalid top_p: only 0.95 is allowed for this model"
+#: (odysseus-dev/odysseus#3959, CherryHQ/cherry-studio#12731). Without reasoning it is another temperature, so both are
+#: left out (HKUDS/nanobot#4967).
+KIMI_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"kimi-k(?:2\.[5-9]|[3-9])": ModelFacts(
+        source="https://platform.moonshot.ai/docs/guide/kimi-k2-5-quickstart#parameters-differences-in-request-body",
+        refused=frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"}),
+    ),
+}
+_MISTRAL_REASONING = "https://docs.mistral.ai/inference/conversations/reasoning"
+#: "Must be one of (<ReasoningEffort.none: 'none'>, <ReasoningEffort.high: 'high'>)" with status 400 for other efforts
+#: (architects-toolkit/SmartHopper#647); models whose reasoning is not adjustable refuse the field
+#: (NousResearch/hermes-agent#11243, tontinton/maki#396).
+MISTRAL_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"mistral-small-(?:latest|2[6-9]|4)|mistral-medium-(?:latest|2[6-9]|3[-.]5)": ModelFacts(
+        source=_MISTRAL_REASONING, reasoning="effort", efforts=("high",)
+    ),
+    r"mistral-large-4": ModelFacts(source=_MISTRAL_REASONING, reasoning="effort", efforts=("low", "medium", "high")),
+    r"zai-glm": ModelFacts(source="vercel/ai#20587", reasoning="effort"),
+    r"": ModelFacts(source=_MISTRAL_REASONING, reasoning="none"),
+}
+#: "presencePenalty, frequencyPenalty and stop are not supported by reasoning models"
+_REFUSED_BY_REASONING_GROKS = frozenset({"presence_penalty", "frequency_penalty", "stop"})
+XAI_MODELS: Final[Mapping[str, ModelFacts]] = {
+    r"grok-3-mini": ModelFacts(
+        source="https://docs.x.ai/docs/guides/reasoning",
+        refused=_REFUSED_BY_REASONING_GROKS,
+        reasoning="effort",
+        efforts=("low", "high"),
+        reasoning_is_optional=False,
+    ),
+    r"grok-(?:4|code)": ModelFacts(
+        source="https://docs.x.ai/docs/guides/reasoning",
+        refused=_REFUSED_BY_REASONING_GROKS,
+        reasoning="none",
+    ),
+}
+
+
+def reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as one of OpenRouter's details, which clients that know them send back."""
+    return None, {"reasoning_details": [{"type": "reasoning.encrypted", "data": state, "format": "unknown"}]}
+
+
+def signature_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as the signature of a part of reasoning: ``ThinkChunk.signature`` of Mistral's SDKs."""
+    return state, {}
+
+
+def call_state(state: str) -> dict[str, Any]:
+    """Return the state in the place of Google's thought signatures, which clients that know it send back."""
+    return {"extra_content": {"streamkit": {"state": state}}}
+
 
 #: Values of ``finish_reason`` and their meaning, of all dialects together. Any other value means ``other``.
 FINISH_REASONS: dict[str, FinishReason] = {
@@ -72,7 +265,6 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 #: Returns True if a body with these first bytes can only be a chat stream or a complete chat response.
 is_chat_stream = HeadMatcher(_is_own)
-
 #: Others store nothing and pad no chunk; the usage is always read.
 IMPLIED: Final = {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}}
 
@@ -110,7 +302,7 @@ class ChatDialect(Traits):
         cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks. Tools have none: a mark
             on the system text, which follows them, caches them too.
         strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
-        refuses_as: the name of its request rules in ``request_rules.py``.
+        refuses_as: the name of its request rules in ``testing.rules``.
         message_lists: a choice may be a list of messages, with the calls that the server ran and their results.
         one_chunk_calls: the writer sends a call in one chunk.
         reasoning_details: reasoning is streamed a second time, in typed details.
@@ -126,6 +318,7 @@ class ChatDialect(Traits):
 
     plain_reasoning: bool = field(init=False)  # derived, because it follows from the fields about reasoning
     # defaults of Traits that differ for this wire
+    request_rules: str | None = "streamkit.testing.rules.openai_chat"
     reuses_slots: bool = True
     whole_names: bool = False
     second_key: str | None = "function_call"

@@ -37,14 +37,18 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.decoding import as_text
-from streamkit.providers.encoding import text_or_json
-from streamkit.providers.message_renderer import MessageRenderer
-from streamkit.providers.openai_responses.client_outputs import client_item, output_item
-from streamkit.providers.openai_responses.item_ids import has_required_id, without_foreign_id
-from streamkit.providers.openai_responses.output_items import is_reference, item_type
+from streamkit.providers.decoding.decoding import as_text
+from streamkit.providers.openai_responses.client_items import client_item, output_item
+from streamkit.providers.openai_responses.output_items import (
+    has_required_id,
+    is_reference,
+    item_type,
+    without_foreign_id,
+)
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, Traits
+from streamkit.providers.rendering.message_renderer import MessageRenderer
+from streamkit.providers.writing.encoding import text_or_json
 
 __all__ = ["AssistantRenderer", "RenderedCall"]
 

@@ -8,6 +8,14 @@ stream (https://platform.openai.com/docs/guides/tools-shell). Its output directl
 reported when an item of another type begins, or the response ends. All other items are reported when they begin.
 
 This module must not depend on how items are found, on history or on requests.
+
+Results of the items that ask the client for an action: as the API's own items, and back.
+
+Each kind of item has a result of its own form. A result that has no such form (a click without a screenshot) is sent as
+the result of an ordinary function, and its item as the call of one, which the API accepts as well.
+
+Wire: https://platform.openai.com/docs/api-reference/responses/create (``input``), and the guides of the tools.
+This module must not depend on streams.
 """
 
 from __future__ import annotations
@@ -16,13 +24,29 @@ from typing import Any
 
 from streamkit.calls import CLIENT_ITEM
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.decoding import as_text, compact_json, read_json
-from streamkit.providers.openai_responses.output_items import OutputItem, item_type
+from streamkit.history.content import FileBlock, ImageBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.providers.contract.sink import ChoiceSink
+from streamkit.providers.decoding.decoding import as_text, compact_json, read_json
+from streamkit.providers.openai_responses.output_items import OutputItem, item_type, runs_on_server
 from streamkit.providers.openai_responses.schema import CLIENT_ITEM_FIELDS, Json
-from streamkit.providers.openai_responses.server_tools import runs_on_server
-from streamkit.providers.sink import ChoiceSink
+from streamkit.providers.rendering.media import result_parts
+from streamkit.providers.writing.encoding import text_or_json
+from streamkit.values.media import is_image_source, normalize_data_url
 
-__all__ = ["ClientItemReader", "client_arguments", "client_call_id", "client_call_name", "is_client_item"]
+__all__ = [
+    "CLIENT_OUTPUT_ITEMS",
+    "ClientItemReader",
+    "client_arguments",
+    "client_call_id",
+    "client_call_name",
+    "client_item",
+    "is_client_item",
+    "output_call_id",
+    "output_item",
+    "parse_output",
+    "stored_item",
+]
+
 
 _SHELL_ITEMS = ("shell_call", "shell_call_output")
 
@@ -147,3 +171,156 @@ def _patch_beginning(operation: Any) -> str:
         return ""
     fields = compact_json({name: value for name, value in operation.items() if name != "diff"})
     return f'{fields[:-1]},"diff":"'
+
+
+#: The items with the results, by the type of the item that asked.
+_OUTPUT_TYPES = {
+    "apply_patch_call": "apply_patch_call_output",
+    "computer_call": "computer_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "mcp_approval_request": "mcp_approval_response",
+    "shell_call": "shell_call_output",
+    "tool_search_call": "tool_search_output",
+}
+_ASKING_TYPES = {output: asking for asking, output in _OUTPUT_TYPES.items()}
+CLIENT_OUTPUT_ITEMS = frozenset(_ASKING_TYPES)
+
+
+def client_item(block: ToolCallBlock) -> Json | None:
+    """Return the provider's item that a call carries; None for the call of a function."""
+    raw = block.metadata.get(CLIENT_ITEM)
+    return raw if isinstance(raw, dict) and is_client_item(raw) and client_call_id(raw) else None
+
+
+def stored_item(block: ToolResponseBlock) -> Json | None:
+    """Return what is known of the item that a result answers, if the provider stores it; None for that of a function.
+
+    A result that was read has its own item, which names the item that asked.
+    """
+    raw = block.metadata.get(CLIENT_ITEM)
+    if not isinstance(raw, dict):
+        return None
+    asking = _ASKING_TYPES.get(item_type(raw))
+    if asking is not None:
+        raw = {"type": asking, "call_id": output_call_id(raw), "execution": "client"}
+    return raw if is_client_item(raw) and client_call_id(raw) else None
+
+
+def output_item(item: Json, block: ToolResponseBlock) -> Json | None:
+    """Return the item with the result of another item; None if the API has no form for this result.
+
+    A result may already have the API's form: an object with the ``type`` of the output item.
+
+    Args:
+        item: the item that asked for the action.
+        block: its result.
+    """
+    kind = _OUTPUT_TYPES[item_type(item)]
+    for own in (block.metadata.get(CLIENT_ITEM), block.result):
+        if isinstance(own, dict) and own.get("type") == kind:
+            return {**own, **_reference(item, kind)}
+    is_failed = block.error is not None or block.status not in (None, "completed")
+    text = block.error or text_or_json(block.result) or (f"Not done: {block.status}." if is_failed else "")
+    fields = _output_fields(kind, item, block, text, is_failed=is_failed)
+    if fields is None:
+        return None
+    caller = {"caller": item["caller"]} if item.get("caller") and kind in _WITH_CALLER else {}
+    return {"type": kind, **_reference(item, kind), **fields, **caller}
+
+
+_WITH_CALLER = ("apply_patch_call_output", "shell_call_output")
+
+
+def _reference(item: Json, kind: str) -> Json:
+    """Return the fields by which a result names the item that asked."""
+    call_id = client_call_id(item)
+    if kind == "mcp_approval_response":
+        return {"approval_request_id": call_id}
+    if kind == "tool_search_output" and not as_text(item.get("call_id")):
+        return {"call_id": None}
+    # The SDK's LocalShellCallOutput: "The unique ID of the local shell tool call generated by the model".
+    return {"id" if kind == "local_shell_call_output" else "call_id": call_id}
+
+
+def _output_fields(kind: str, item: Json, block: ToolResponseBlock, text: str, *, is_failed: bool) -> Json | None:
+    value = block.result
+    if kind == "apply_patch_call_output":
+        return {"status": "failed" if is_failed else "completed", "output": text}
+    if kind == "local_shell_call_output":
+        return {"output": text}
+    if kind == "shell_call_output":
+        return {"output": _shell_output(value, text, is_failed=is_failed)}
+    if kind == "mcp_approval_response":
+        return _approval(value, text, is_failed=is_failed)
+    if kind == "tool_search_output":
+        tools = value.get("tools") if isinstance(value, dict) else value
+        is_list = not is_failed and isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
+        return {"execution": "client", "status": "completed", "tools": tools if is_list else []}
+    address = None if is_failed else _screenshot(block)
+    if address is None:
+        return None
+    checks = item.get("pending_safety_checks")
+    acknowledged = value.get("acknowledged_safety_checks") if isinstance(value, dict) else None
+    fields: Json = {"output": {"type": "computer_screenshot", "image_url": address}}
+    if isinstance(checks, list) and checks and acknowledged is not None:
+        fields["acknowledged_safety_checks"] = acknowledged
+    return fields
+
+
+def _shell_output(value: Any, text: str, *, is_failed: bool) -> list[Json]:
+    entries = value.get("output") if isinstance(value, dict) else value
+    if not is_failed and isinstance(entries, list) and all(_is_shell_entry(entry) for entry in entries):
+        return entries
+    stdout, stderr = ("", text) if is_failed else (text, "")
+    return [{"stdout": stdout, "stderr": stderr, "outcome": {"type": "exit", "exit_code": int(is_failed)}}]
+
+
+def _is_shell_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and {"stdout", "stderr", "outcome"} <= entry.keys()
+
+
+def _approval(value: Any, text: str, *, is_failed: bool) -> Json:
+    """Return a decision. Only True or ``{"approve": True}`` approves: anything else is no consent."""
+    approve = value.get("approve") if isinstance(value, dict) else value
+    reason = value.get("reason") if isinstance(value, dict) else text if is_failed else None
+    decision: Json = {"approve": approve is True and not is_failed}
+    return {**decision, "reason": reason} if isinstance(reason, str) and reason else decision
+
+
+def _screenshot(block: ToolResponseBlock) -> str | None:
+    """Return the address of the image in a result; None if it has none."""
+    value = block.result
+    if isinstance(value, dict) and isinstance(value.get("image_url"), str):
+        return str(value["image_url"])
+    if isinstance(value, str) and is_image_source(value):
+        return value
+    for part in result_parts(block) or ():
+        if isinstance(part, ImageBlock) and is_image_source(part.data):
+            return part.data
+        if isinstance(part, FileBlock) and part.data and (part.media_type or "").startswith("image/"):
+            return normalize_data_url(part.data) or f"data:{part.media_type};base64,{part.data}"
+    return None
+
+
+# ---------------------------------------------------------------- items of a conversation that people already have
+
+
+def output_call_id(item: Json) -> str | None:
+    """Return the id of the call whose result an item is."""
+    if item_type(item) == "mcp_approval_response":
+        return as_text(item.get("approval_request_id"))
+    return as_text(item.get("call_id")) or as_text(item.get("id"))
+
+
+def parse_output(item: Json) -> Any:
+    """Return the result in an item, as data."""
+    kind = item_type(item)
+    if kind == "mcp_approval_response":
+        return {name: item[name] for name in ("approve", "reason") if item.get(name) is not None}
+    if kind == "tool_search_output":
+        return item.get("tools")
+    output = item.get("output")
+    if kind == "computer_call_output" and isinstance(output, dict):
+        address = output.get("image_url")
+        return [{"type": "image", "data": address}] if isinstance(address, str) else output
+    return item.get("status") if output is None else output

@@ -20,16 +20,18 @@ from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint
 from streamkit.history.content import CACHE_BREAKPOINT, create_block, create_stored
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import parse_result
-from streamkit.providers.decoding import as_text
+from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.openai_responses.client_items import (
+    CLIENT_OUTPUT_ITEMS,
     client_arguments,
     client_call_id,
     client_call_name,
     is_client_item,
+    output_call_id,
+    parse_output,
 )
-from streamkit.providers.openai_responses.client_outputs import CLIENT_OUTPUT_ITEMS, output_call_id, parse_output
 from streamkit.providers.openai_responses.media import parse_media_part
-from streamkit.providers.openai_responses.output_items import item_type
+from streamkit.providers.openai_responses.output_items import item_type, runs_on_server
 from streamkit.providers.openai_responses.schema import (
     CALL_ARGUMENT_FIELDS,
     SERVER_RESULT_ITEMS,
@@ -37,7 +39,6 @@ from streamkit.providers.openai_responses.schema import (
     TOOLS_ITEM,
     Json,
 )
-from streamkit.providers.openai_responses.server_tools import runs_on_server
 from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]

@@ -19,11 +19,10 @@ from collections.abc import Collection, Iterator, Sequence
 from sys import intern
 from typing import Any
 
-from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
-from streamkit.providers.decoding import as_text
+from streamkit.providers.contract.sink import Sink
+from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text
 from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, as_position, item_type
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.sink import Sink
 
 __all__ = ["OutputItemIndex"]
 

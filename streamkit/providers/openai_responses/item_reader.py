@@ -18,10 +18,18 @@ from typing import Any
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
-from streamkit.providers.decoding import as_text, compact_json
+from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.openai_responses.client_items import ClientItemReader, is_client_item
 from streamkit.providers.openai_responses.item_index import OutputItemIndex
-from streamkit.providers.openai_responses.output_items import OutputItem, RepeatedStart, as_position, item_type
+from streamkit.providers.openai_responses.output_items import (
+    OutputItem,
+    RepeatedStart,
+    ServerToolReader,
+    as_position,
+    item_type,
+    runs_on_server,
+)
 from streamkit.providers.openai_responses.schema import (
     CALL_ARGUMENT_FIELDS,
     CLIENT_ITEM_FIELDS,
@@ -30,9 +38,7 @@ from streamkit.providers.openai_responses.schema import (
     Json,
     ResponseStreamEvent,
 )
-from streamkit.providers.openai_responses.server_tools import ServerToolReader, runs_on_server
 from streamkit.providers.openai_responses.text_reader import TextReader
-from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["ItemReader"]
 

@@ -12,11 +12,18 @@ from typing import Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock, ToolResponseBlock
 from streamkit.history.result_parts import detail_metadata
-from streamkit.media import has_type_in, is_image_source, normalize_data, normalize_data_url, quote_source, to_data_url
-from streamkit.providers.decoding import as_text
-from streamkit.providers.encoding import text_or_json
+from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.tool_result_media import convert_or_describe, result_parts
+from streamkit.providers.rendering.media import convert_or_describe, result_parts
+from streamkit.providers.writing.encoding import text_or_json
+from streamkit.values.media import (
+    has_type_in,
+    is_image_source,
+    normalize_data,
+    normalize_data_url,
+    quote_source,
+    to_data_url,
+)
 
 __all__ = [
     "detail_of",
@@ -29,12 +36,8 @@ __all__ = [
 
 # https://platform.openai.com/docs/guides/file-inputs: PDF, office documents, text and code
 _REJECTED_FILE_TYPES = ("application/octet-stream", "application/zip", "application/gzip", "application/x-tar")
-
-
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
-
-
 #: https://platform.openai.com/docs/api-reference/responses/create: the parts of ``function_call_output``
 _OUTPUT_PARTS = frozenset({"input_text", "input_image", "input_file"})
 

@@ -14,15 +14,14 @@ from typing import Any
 from streamkit.history.content import Block, Content, FileBlock, ImageBlock, OpaqueBlock, TextBlock, ToolResponseBlock
 from streamkit.history.pairing import NO_RESULT
 from streamkit.output import OutputType
-from streamkit.providers.body_fields import merge_fields
 from streamkit.providers.openai_responses.assistant_message import AssistantRenderer, RenderedCall
-from streamkit.providers.openai_responses.client_outputs import output_item, stored_item
+from streamkit.providers.openai_responses.client_items import output_item, stored_item
 from streamkit.providers.openai_responses.media import detail_of, input_file, input_image, media_part, output_of
+from streamkit.providers.openai_responses.requests import output_fields, render_tool_choice, render_tools
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.openai_responses.settings import output_fields
-from streamkit.providers.openai_responses.tool_definitions import render_tool_choice, render_tools
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.strict import OPENAI, strict_output_if_possible
+from streamkit.providers.requests.body_fields import merge_fields
+from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]

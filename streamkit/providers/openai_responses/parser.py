@@ -15,10 +15,18 @@ from typing import Any
 import msgspec
 
 from streamkit.calls import Usage
-from streamkit.providers.decoding import as_integer, as_text, convert, excerpt, read_json
-from streamkit.providers.lenient_json import frame_error
-from streamkit.providers.log_probabilities import read_log_probabilities
-from streamkit.providers.openai_errors import to_stream_error
+from streamkit.providers.contract.sink import Sink
+from streamkit.providers.decoding.decoding import (
+    as_integer,
+    as_text,
+    convert,
+    excerpt,
+    read_json,
+    report_unknown_fields,
+)
+from streamkit.providers.decoding.lenient_json import frame_error
+from streamkit.providers.decoding.log_probabilities import read_log_probabilities
+from streamkit.providers.decoding.openai_errors import to_stream_error
 from streamkit.providers.openai_responses.item_reader import ItemReader
 from streamkit.providers.openai_responses.schema import (
     DECODER,
@@ -37,8 +45,6 @@ from streamkit.providers.openai_responses.schema import (
 )
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
-from streamkit.providers.sink import Sink
-from streamkit.providers.unknown_fields import report_unknown_fields
 
 __all__ = ["ResponsesParser", "create_parser"]
 

@@ -204,8 +204,6 @@ KNOWN_RESPONSE_FIELDS = frozenset(
         "user",
     }
 )
-
-
 #: The fields of a response that its events and their writer have; all others are facts of its start.
 OWN_RESPONSE_FIELDS = frozenset(
     {"error", "id", "incomplete_details", "model", "object", "output", "output_text", "status", "type", "usage"}

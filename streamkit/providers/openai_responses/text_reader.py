@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkit.providers.buffer_size import BLOCK_SIZE, PART_SIZE
-from streamkit.providers.decoding import as_text
+from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text
 from streamkit.providers.openai_responses.item_index import OutputItemIndex
 from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, as_position
 from streamkit.providers.openai_responses.schema import Json, PartKind, ResponseStreamEvent
-from streamkit.providers.sink import ChoiceSink, Sink
 
 __all__ = ["TextReader"]
 

@@ -1,27 +1,62 @@
 """Declared facts of OpenAI's Responses API, and the ends of its responses.
 
 This module must not depend on sinks or history: a parser loads it without pydantic.
+
+The marks by which items of the Responses API are recognized.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from streamkit.calls import FinishReason
-from streamkit.ids import normalize_to_openai_tool_id
-from streamkit.providers.detection import HeadChunk, HeadMatcher
-from streamkit.providers.endpoint import Endpoint
-from streamkit.providers.openai_errors import ERRORS
-from streamkit.providers.openai_models import OPENAI_MODELS
-from streamkit.providers.openai_responses.message_format import rate_message
+from streamkit.ids import IdRule, normalize_to_openai_tool_id, prefixed_ids, safe_up_to
+from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.tool_schema import ToolSchemaRules
+from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
+from streamkit.providers.decoding.openai_errors import ERRORS
 from streamkit.providers.openai_responses.output_items import is_reference
-from streamkit.providers.output_form import OutputSupport
 from streamkit.providers.provider import Traits
-from streamkit.providers.tool_schema import ToolSchemaRules
-from streamkit.target_ids import IdRule, prefixed_ids, safe_up_to
+from streamkit.providers.requests.models.openai import OPENAI_MODELS
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
-__all__ = ["FINISH_REASONS", "TRAITS"]
+__all__ = [
+    "FINISH_REASONS",
+    "TRAITS",
+    "rate_message",
+]
+
+
+_ROLES = ("user", "assistant", "system", "developer")
+_FOREIGN_FIELDS = frozenset(
+    {"tool_calls", "tool_call_id", "tool_plan", "function_call", "parts", "images", "toolInvocations"}
+)
+_ITEMS = ("reasoning", "item_reference", "compaction", "mcp_list_tools", "mcp_approval_request")
+_OWN_PARTS = ("input_text", "output_text", "input_image", "input_file", "input_audio", "refusal", "summary_text")
+
+
+def rate_message(item: Mapping[str, Any]) -> Rating:
+    """Return whether an item is one of the Responses API."""
+    kind = item.get("type", "message")
+    if not isinstance(kind, str):
+        return FOREIGN
+    if kind == "additional_tools":
+        return OWN
+    if kind != "message":
+        is_item = kind in _ITEMS or kind.endswith(("_call", "_call_output", "_output", "_approval_response"))
+        return OWN if is_item and "role" not in item else FOREIGN
+    if item.get("role") not in _ROLES or any(item[name] is not None for name in _FOREIGN_FIELDS & item.keys()):
+        return FOREIGN
+    return rate_parts(item.get("content"), _rate_part)
+
+
+def _rate_part(part: Mapping[str, Any]) -> Rating:
+    kind = part.get("type")
+    return OWN if kind in _OWN_PARTS else POSSIBLE if kind == "text" else FOREIGN
+
 
 #: How a response can end: its ``status``, and for ``incomplete`` a colon and the ``reason`` in ``incomplete_details``.
 #: An unknown status means ``other``, an unknown reason ``length``: whatever stopped the response, it is truncated.
@@ -66,6 +101,7 @@ def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, 
 
 TRAITS = Traits(
     name="openai_responses",
+    request_rules="streamkit.testing.rules.openai_responses",
     system_field="instructions",
     normalize_body=_normalize_body,
     stores_calls=_stores_calls,

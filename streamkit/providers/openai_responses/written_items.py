@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from streamkit.calls import Usage
-from streamkit.media import normalize_data
-from streamkit.providers.call_text import CallText
-from streamkit.providers.decoding import compact_json
+from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.wire_writer import ServerToolCall
+from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.wire_writer import ServerToolCall
+from streamkit.values.media import normalize_data
 
 __all__ = [
     "USAGE_DETAILS",
@@ -40,8 +40,6 @@ _LISTS: Final = {
     "reasoning_text": ("content", "content_index"),
     "summary_text": ("summary", "summary_index"),
 }
-
-
 #: The fields of the token counts that count parts of others.
 USAGE_DETAILS: Final = ("input_tokens_details", "output_tokens_details")
 

@@ -21,7 +21,7 @@ from streamkit.history import (
     TextBlock,
     ToolCallBlock,
 )
-from streamkit.turn import Turn
+from streamkit.reading.turn import Turn
 
 PROVIDER = providers.get("anthropic")
 OWN = {"provider": "anthropic", "model": "m"}

@@ -13,7 +13,7 @@ from shared_data import RecordedStream, recorded_streams
 
 from streamkit import providers
 from streamkit.history import Content
-from streamkit.turn import Turn
+from streamkit.reading.turn import Turn
 
 PROVIDER = providers.get("anthropic")
 RECORDED = recorded_streams("anthropic", ".sse")

@@ -12,9 +12,9 @@ from wire_streams import dumped
 
 from streamkit import Turn
 from streamkit.calls import StreamError
-from streamkit.providers.aws_frames import STATUS
 from streamkit.providers.bedrock_converse.parser import _EVENTS
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
+from streamkit.providers.writing.aws_frames import STATUS
 
 # ---------------------------------------------------------------- the message
 

@@ -25,7 +25,7 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.turn import Turn
+from streamkit.reading.turn import Turn
 
 GEMINI = providers.get("gemini")
 OWN = {"provider": "gemini", "model": "m"}

@@ -26,8 +26,8 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.providers.gemini_models import SKIP_SIGNATURE
 from streamkit.providers.provider import RenderedMessages
+from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE
 from streamkit.tools import Tool
 
 GEMINI = providers.get("gemini")

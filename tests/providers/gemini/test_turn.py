@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamkit import providers
-from streamkit.turn import Turn
+from streamkit.reading.turn import Turn
 
 GEMINI = providers.get("gemini")
 

@@ -24,8 +24,8 @@ from streamkit.history import (
     UnknownBlock,
 )
 from streamkit.providers.openai_chat.dialects import DIALECTS
-from streamkit.providers.openai_chat.encoder import error_body
 from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.writer import error_body
 from streamkit.providers.provider import Provider
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}

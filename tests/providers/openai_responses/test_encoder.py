@@ -24,7 +24,7 @@ from streamkit.history import (
     ToolCallBlock,
     UnknownBlock,
 )
-from streamkit.providers.openai_responses.encoder import error_body, error_event
+from streamkit.providers.openai_responses.writer import error_body, error_event
 
 PROVIDER = providers.get("openai_responses")
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)

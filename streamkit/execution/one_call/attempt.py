@@ -1,0 +1,339 @@
+"""One attempt to run a tool, in a task that no other tool uses.
+
+A tool may leave a cancel scope or a task group open, and may cancel its task: all of that ends with the task. What it
+raises is its call's error (``docs/rules.md``, "Running calls"), in ``ToolResult.exception`` and in the log
+``streamkit``. This module must not depend on other calls, on messages or on providers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import types
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import suppress
+from inspect import isawaitable
+from typing import Any, TypeAlias
+
+import anyio
+import anyio.lowlevel
+
+from streamkit.calls import ToolResult
+from streamkit.errors import ToolFailed
+from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
+from streamkit.execution.one_call.prepare import PreparedCall, describe_exception, log_exception
+from streamkit.execution.one_call.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
+from streamkit.execution.round.background import current_asyncio_task, current_time, is_event_loop_running
+from streamkit.execution.run.options import AroundCall
+from streamkit.history.tool_results import exception_text
+from streamkit.reading.turn import Turn
+from streamkit.tools import ToolContext
+from streamkit.tools.context import copy_call
+
+__all__ = ["Report", "ToolAttempt"]
+
+#: What receives the events of a running call.
+Report: TypeAlias = Callable[[ToolEvent | Warned], object]
+
+# Seconds that a synchronous tool has to notice ``ToolContext.canceled`` before its thread is abandoned.
+_GRACE = 0.2
+
+
+class ToolAttempt:
+    """One attempt to run a call.
+
+    Args:
+        prepared: the call.
+        deps: the tool's ``ToolContext.deps``.
+        turn: the turn that made the call.
+        report: gets ``ToolRunning``, progress, and the warning of a thread that does not stop.
+        around_call: called with the call and the function that calls the tool; None to call the tool itself.
+
+    Attributes:
+        is_abandoned: its thread did not stop when it should have.
+        is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
+        result: the result; None before it has one, and if it was canceled.
+    """
+
+    __slots__ = (
+        "_around_call",
+        "_deps",
+        "_is_canceled",
+        "_prepared",
+        "_report",
+        "_scope",
+        "_thread",
+        "_turn",
+        "is_abandoned",
+        "is_over",
+        "result",
+    )
+
+    def __init__(
+        self,
+        prepared: PreparedCall,
+        deps: Any,
+        turn: Turn | None,
+        report: Report,
+        around_call: AroundCall | None = None,
+    ) -> None:
+        self._prepared = prepared
+        self._deps = deps
+        self._turn = turn
+        self._report = report
+        self._around_call = around_call
+        # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
+        self._scope = anyio.move_on_after(None)
+        self._thread: WorkerThread | None = None
+        self._is_canceled = False
+        self.is_abandoned = False
+        self.is_over = False
+        self.result: ToolResult | None = None
+
+    @property
+    def thread(self) -> WorkerThread | None:
+        """The thread of a synchronous tool, once it was started."""
+        return self._thread
+
+    def cancel(self) -> None:
+        """Cancel the tool, also before it runs. The attempt ends without an exception, and without a result."""
+        self._is_canceled = True
+        self._scope.cancel()
+
+    async def run(self, seconds: float | None) -> ToolResult:
+        """Run the tool in a task of its own and return its result.
+
+        Only cancellation of the caller, and a KeyboardInterrupt, are raised.
+
+        Args:
+            seconds: for the call; a tool's own timeout takes precedence. None for no limit.
+        """
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._run_unless_cancelled, seconds)
+        except BaseExceptionGroup as group:
+            if self.result is None:
+                raise group.exceptions[0] from None
+            # What remains is the event loop's report that the tool has left its task in disorder.
+        assert self.result is not None  # noqa: S101 - otherwise the group has raised
+        return self.result
+
+    async def _run_unless_cancelled(self, seconds: float | None) -> None:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # else the part of the tool before its first await would run
+        await self.run_here(seconds)
+
+    async def run_here(self, seconds: float | None) -> None:
+        """Run the tool in the current task, which nothing else may use.
+
+        Args:
+            seconds: as for ``run``.
+        """
+        call, tool, scope = self._prepared.call, self._prepared.tool, self._scope
+        task = current_asyncio_task()
+        seconds = seconds if tool.timeout is None else tool.timeout
+        if seconds is not None:
+            scope.deadline = current_time(task) + seconds
+        self._report(ToolRunning(call.ref))
+        cancellations = 0 if task is None else task.cancelling()
+        has_value, value = False, None
+        try:
+            with scope:
+                if self._around_call is None:
+                    value = await self._call()
+                else:
+                    value = await self._around_call(copy_call(self._prepared.call), self._call)
+                has_value = True
+        except BaseException as error:
+            if _must_propagate(error):
+                raise
+            if isinstance(error, anyio.get_cancelled_exc_class()):
+                if _is_cancelled_from_outside():
+                    raise
+                if self._is_canceled:  # and asyncio has cancelled the task, as at the end of its event loop
+                    return
+                message = f"{tool.name} was canceled by itself or by an operation that it awaited."
+                self.result = self._failed(error, message)
+                return
+            is_timeout = scope.cancel_called
+            scope.cancel()  # what the tool has left running, if it left a scope open
+            if has_value:  # only leaving the scope can have failed
+                message = f"{tool.name} failed: it left a cancel scope or task group open, so its effects are unknown."
+                self.result = self._failed(error, message)
+                return
+            if not is_timeout:
+                self.result = self._failed(error)
+                return
+        finally:
+            self.is_over = True
+            if task is not None and task.cancelling() > cancellations:
+                await _absorb_cancellations(task, cancellations)
+        if has_value:
+            self.result = ToolResult(call, "completed", value, metadata=self._prepared.metadata)
+        elif not self._is_canceled:
+            abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""
+            error_text = f"{tool.name} did not finish within {seconds:g} seconds.{abandoned}"
+            self.result = ToolResult(call, "timed_out", error=error_text, metadata=self._prepared.metadata)
+
+    def _failed(self, error: BaseException, message: str | None = None) -> ToolResult:
+        """Return the result of a tool that raised, and log the exception."""
+        call, tool = self._prepared.call, self._prepared.tool
+        if isinstance(error, ToolFailed):  # its message is written for the model: no defect
+            message = exception_text(error) or f"{tool.name} failed."
+        else:
+            log_exception(tool, error)
+            message = message or f"{tool.name} failed with {describe_exception(error)}."
+        return ToolResult(call, "error", error=message, metadata=self._prepared.metadata, exception=error)
+
+    def progress(self, value: Any) -> None:
+        """Report progress, from the event loop's thread or the tool's; nothing after the end."""
+        if self.is_over:
+            return
+        if self._thread is None or threading.get_ident() == self._thread.event_loop_thread:
+            self._report(ToolProgress(self._prepared.call.ref, value))
+        else:
+            self._thread.call_from_thread(self.progress, value)
+
+    async def _call(self) -> Any:
+        """Call the function, in a thread unless it is async, and return its final value."""
+        tool, arguments = self._prepared.tool, dict(self._prepared.arguments)
+        if tool.context_parameter is not None:
+            arguments[tool.context_parameter] = ToolContext(
+                copy_call(self._prepared.call),
+                deps=self._deps,
+                turn=self._turn,
+                progress=self.progress,
+                canceled=lambda: self.is_over,
+            )
+        function = tool.function
+        assert function is not None  # noqa: S101 - prepare_call() has checked
+        if tool.function_kind in ("async", "async_generator"):
+            value = function(**arguments)
+        else:
+            value = await self._run_in_thread(lambda: _exhaust(function(**arguments), self.progress))
+        if isawaitable(value):  # also what a plain function returned, such as a lambda around a coroutine
+            value = await value
+        if isinstance(value, AsyncIterator):
+            value = await self._last_value(value)
+        return value
+
+    async def _run_in_thread(self, function: Callable[[], Any]) -> Any:
+        if count_abandoned() >= MAX_ABANDONED:
+            raise ToolFailed(
+                f"Not run: {MAX_ABANDONED} calls of synchronous tools that were given up still run in threads, which"
+                " cannot be stopped, and no more are started. Continue without this tool."
+            )
+        self._thread = thread = WorkerThread(function)
+        try:
+            return await thread.result()
+        except anyio.get_cancelled_exc_class():
+            self.is_over = True  # context.canceled becomes true: a tool that checks it has a moment to stop by itself
+            try:
+                await thread.ends_within(_GRACE)
+            finally:
+                self.is_abandoned = thread.alive
+                if self.is_abandoned:
+                    thread.abandon()
+                    name = self._prepared.tool.name
+                    message = f"{name} is synchronous and did not stop: its thread was left running"
+                    self._report(Warned("tool_abandoned", message))
+            raise
+
+    async def _last_value(self, values: AsyncIterator[Any]) -> Any:
+        """Return the last value; report those before it as progress.
+
+        Only the generator's next step shows whether a value is the last. If that step has to wait, there is more to do,
+        and the value is reported at once; if it ends or yields again without waiting, this is known without delay.
+        """
+        value: Any = None
+        is_reported = True
+
+        def report_value() -> None:
+            nonlocal is_reported
+            if not is_reported:
+                is_reported = True
+                self.progress(value)
+
+        while True:
+            try:
+                next_value = await _call_if_suspended(values.__anext__(), report_value)
+            except StopAsyncIteration:
+                return value
+            report_value()
+            value, is_reported = next_value, False
+
+
+def _exhaust(value: Any, progress: Callable[[Any], None]) -> Any:
+    """Return the last value of a plain generator, reporting those before it; any other value unchanged.
+
+    It runs in the tool's thread.
+    """
+    if not isinstance(value, Generator):
+        return value
+    last: Any = None
+    for number, next_value in enumerate(value):
+        if number:
+            progress(last)
+        last = next_value
+    return last
+
+
+@types.coroutine
+def _call_if_suspended(awaitable: Awaitable[Any], suspended: Callable[[], None]) -> Generator[Any, Any, Any]:
+    """Await, and call *suspended* if that suspends. Otherwise this is ``yield from`` (PEP 380), written out."""
+    steps = awaitable.__await__()
+    try:
+        signal = next(steps)
+    except StopIteration as stop:
+        return stop.value
+    suspended()
+    while True:
+        try:
+            reply = yield signal
+        except GeneratorExit:
+            steps.close()
+            raise
+        except BaseException as error:
+            try:
+                signal = steps.throw(error)
+            except StopIteration as stop:
+                return stop.value
+        else:
+            try:
+                signal = steps.send(reply)
+            except StopIteration as stop:
+                return stop.value
+
+
+def _is_cancelled_from_outside() -> bool:
+    """Return True if a scope around this task's tool was cancelled.
+
+    On asyncio a tool may also cancel its own task, or meet the cancellation of a future that it awaits. On trio only
+    scopes cancel, and a scope inside the tool catches its own cancellation.
+    """
+    return current_asyncio_task() is None or anyio.current_effective_deadline() == -math.inf
+
+
+async def _absorb_cancellations(task: asyncio.Task[Any], before: int) -> None:
+    """Remove the cancellations that a tool has requested of its own task; they would end it as canceled.
+
+    Args:
+        task: the current task.
+        before: its count of requests before the tool ran; those of anyio's scopes are not counted any more.
+    """
+    if task.cancelling() <= before or _is_cancelled_from_outside():
+        return
+    with suppress(asyncio.CancelledError):  # a request that the tool has not met yet: uncancel() keeps it before 3.13
+        await asyncio.sleep(0)
+    while task.cancelling() > before:
+        task.uncancel()
+
+
+def _must_propagate(error: BaseException) -> bool:
+    """Return True for what is not a tool's failure: an interrupt, and a coroutine that is closed with its event loop.
+
+    SystemExit is one: a tool that exits must not end the program.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_must_propagate, error.exceptions))
+    return isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not is_event_loop_running())

@@ -1,0 +1,171 @@
+"""Whether a call may run: its tool, its arguments, and a person's approval.
+
+A problem is the call's result, as a sentence that the model can act on (``docs/rules.md``, "Running calls"). This
+module runs no tool, and must not depend on other calls, on messages or on providers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from inspect import isawaitable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from streamkit.calls import ToolCall, ToolResult
+from streamkit.errors import UsageError
+from streamkit.execution.run.options import Approve
+from streamkit.history.tool_results import exception_text
+from streamkit.reading.source_failure import is_io_failure
+from streamkit.tools import Approval, Tool
+from streamkit.tools.context import copy_call, copy_json
+from streamkit.tools.nearest import quote_name, sort_by_similarity
+from streamkit.values.redaction import log_failure, redact
+
+__all__ = [
+    "PreparedCall",
+    "apply_approval",
+    "approval_failed_result",
+    "awaits_client",
+    "describe_exception",
+    "log_exception",
+    "missing_approval_result",
+    "prepare_call",
+    "request_approval",
+]
+
+_log = logging.getLogger("streamkit")
+
+
+class PreparedCall(Struct, frozen=True):
+    """A call with its tool and with arguments that fit it."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: dict[str, Any]  #: by keyword, as the function takes them
+    approved_arguments: dict[str, Any] | None = None  #: of an ``Approval`` that has replaced the model's
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the call's result."""
+        return {} if self.approved_arguments is None else {"approved_arguments": self.approved_arguments}
+
+
+def awaits_client(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
+    """Return True if the result of a call comes from the client and not from a function."""
+    tool = _find_tool(call, tools)
+    return call.is_client_item if tool is None else tool.function is None and tool.approval != "deny"
+
+
+def _find_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool | None:
+    """Return the tool of a call; of an action of the client itself only one that is declared for it."""
+    tool = tools.get(call.name)
+    return tool if tool is None or not call.is_client_item or tool.is_declared_as(call.name) else None
+
+
+def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | ToolResult:
+    """Find the tool of a complete call and validate the arguments; return a result if that fails."""
+    tool = _find_tool(call, tools)
+    if tool is None and call.is_client_item:
+        reason = f"Not run: {call.name} is an action of the client itself, and nothing here carries it out"
+        return ToolResult(call, "error", error=f"{reason}. Continue without it.")
+    if tool is None:
+        return ToolResult(call, "error", error=_describe_unknown_tool(call.name, tools))
+    if tool.function is None:
+        return ToolResult(call, "error", error=f"Not run: {tool.name} cannot be run here.")
+    if tool.approval == "deny":
+        return ToolResult(call, "denied", error=f"Not run: {tool.name} is not allowed here. Continue without it.")
+    return _validate(call, tool, call.arguments)
+
+
+def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | ToolResult:
+    try:
+        # A copy: a tool that changes its arguments must not change the call, which the history contains.
+        return PreparedCall(call, tool, tool.validate(copy_json(arguments)))
+    except Exception as error:  # a user's own validator may raise anything
+        is_defect = not isinstance(error, ValueError)
+        problem = describe_exception(error) if is_defect else exception_text(error)
+        if is_defect:
+            log_exception(tool, error)
+        message = f"Not run: {problem}. Make the call again with arguments that fit."
+        return ToolResult(call, "error", error=message, exception=error if is_defect else None)
+
+
+def _describe_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
+    if not tools:
+        return f"Not run: there is no tool {quote_name(name)}, and there are no other tools. Continue without tools."
+    names = ", ".join(sort_by_similarity(name, tools))
+    return f"Not run: there is no tool {quote_name(name)}. There are: {names}. Call one of these instead."
+
+
+async def request_approval(
+    prepared: PreparedCall, approve: Approve | None, deps: Any
+) -> PreparedCall | ToolResult | None:
+    """Have a call approved; return its result if it was not, and None without a decision.
+
+    Raises:
+        Exception: what ``approve`` raised, unless a connection failed: then the call is ``denied``.
+        UsageError: it returned no decision.
+    """
+    if approve is None:
+        return None
+    try:
+        approval = approve(copy_call(prepared.call), deps)  # a copy: what it shows must be what runs
+        if isawaitable(approval):
+            approval = await approval
+    except Exception as error:
+        if not is_io_failure(error):
+            raise
+        log_failure(_log, "the request for approval of a call of %s failed", prepared.tool.name, error=error)
+        reason = f"Not run: the request for approval failed with {describe_exception(error)}."
+        return ToolResult(prepared.call, "denied", error=reason, exception=error)
+    return None if approval is None else apply_approval(prepared, approval)
+
+
+def apply_approval(prepared: PreparedCall, approval: Approval | bool) -> PreparedCall | ToolResult:
+    """Apply a decision to a call: return the call, perhaps with other arguments, or its result.
+
+    Raises:
+        UsageError: it is neither a bool nor an ``Approval``.
+    """
+    call, tool = prepared.call, prepared.tool
+    if isinstance(approval, bool):
+        approval = Approval(approval)
+    elif not isinstance(approval, Approval):
+        raise UsageError(f"approve must return True, False, an Approval or None, not {approval!r}")
+    if not approval.allow:
+        reason = f": {approval.reason}" if approval.reason else ". Do not try it again unasked"
+        return ToolResult(call, "denied", error=f"Not run: {tool.name} was not approved{reason}.")
+    if approval.arguments is None:
+        return prepared
+    arguments = copy_json(approval.arguments)
+    validated = _validate(call, tool, arguments)
+    if isinstance(validated, PreparedCall) and arguments != call.arguments:
+        return replace(validated, approved_arguments=arguments)
+    return validated
+
+
+def missing_approval_result(prepared: PreparedCall) -> ToolResult:
+    """Return the result of a call that needs approval where none can be requested."""
+    reason = f"Not run: {prepared.tool.name} needs approval, and there is no way to request it here."
+    return ToolResult(prepared.call, "denied", error=reason)
+
+
+def approval_failed_result(call: ToolCall, error: BaseException) -> ToolResult:
+    """Return the result of a call whose ``approve`` raised."""
+    return ToolResult(call, "error", error="Not run: the request for approval failed.", exception=error)
+
+
+def log_exception(tool: Tool, error: BaseException) -> None:
+    """Log what a tool raised, with its traceback. The arguments are not logged: they may contain secrets."""
+    log_failure(_log, "tool %s failed", tool.name, error=error)
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return the type and message of an exception; of a group, those of its members."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe_exception(each) for each in error.exceptions)
+    text = redact(exception_text(error))  # of an HTTP client: with the URL, and a key in it
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

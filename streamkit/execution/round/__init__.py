@@ -1,0 +1,1 @@
+"""One round: the calls of a turn to exactly one result each, and to a `ThreadUpdate`."""

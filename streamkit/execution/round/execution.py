@@ -1,0 +1,333 @@
+"""``Execution``, the caller's side of running a round's calls, and the two functions that create one.
+
+An execution is awaited, or entered and iterated; ``executor`` runs the calls, in a task of its own (``background``). No
+cancel scope is open while the caller has control, so an execution may be kept open across a ``yield``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import anyio
+
+from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.errors import UsageError
+from streamkit.events import Event
+from streamkit.execution.round.background import BackgroundTask, is_event_loop_running
+from streamkit.execution.round.executor import Executor
+from streamkit.execution.round.round import CallStage, Round
+from streamkit.execution.round.scheduler import OccupiedPlace
+from streamkit.execution.round.shared_schedule import Schedule, to_schedule
+from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate
+from streamkit.execution.run.options import Approve, AroundCall, ExecutionOptions
+from streamkit.providers.provider import Provider
+from streamkit.providers.registry import ProviderName
+from streamkit.reading.turn import Turn
+from streamkit.tools import AnyTool, Approval, to_tools
+
+__all__ = ["Execution", "execute_tool_calls_batched", "execute_tool_calls_sequentially"]
+
+
+class Execution:
+    """The running of a round's calls. It is used once: awaited, or entered and iterated.
+
+    Nothing runs before that. Leaving the block early cancels what runs and waits for its end; every call has its result
+    then, and ``update`` is legal. It may be kept open across a ``yield`` and be closed from another task.
+
+    Of a turn that is still open, complete calls of tools with ``eager=True`` start early: enter the execution, pass the
+    events of every ``turn.feed`` to ``feed``, and iterate once the turn is closed.
+
+    Args:
+        round: the calls.
+        options: how they are run.
+        approvals: decisions that were made before, by the call's id.
+        results: results that come from the client, by the call's id.
+        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
+            to a call whose result comes from the client.
+    """
+
+    def __init__(
+        self,
+        round: Round,
+        options: ExecutionOptions,
+        *,
+        approvals: Mapping[str, Approval | bool] | None = None,
+        results: Mapping[str, ToolResult] | None = None,
+        pause_for_approval: bool = False,
+    ) -> None:
+        self._schedule = options.schedule
+        self._executor = Executor(round, options, approvals or {}, results or {}, pause_for_approval)
+        self._task: BackgroundTask | None = None
+        self._is_exhausted = False
+        self._is_used = self._is_noticed = False
+
+    def __del__(self) -> None:
+        if not self._is_noticed:
+            message = "tool calls were never run: await the execution, or enter it with async with"
+            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
+    # constructor raises, so the class has it too.
+    _is_noticed = True
+
+    # ---------------------------------------------------------------- public use
+
+    def __await__(self) -> Generator[Any, Any, ThreadUpdate]:
+        return self._run_unwatched().__await__()
+
+    def run_sync(self) -> ThreadUpdate:
+        """Run the calls in a new event loop.
+
+        Raises:
+            UsageError: an event loop is running here; await the execution instead.
+        """
+        if is_event_loop_running():
+            raise UsageError("an event loop is running here: await the execution instead of run_sync()")
+        return anyio.run(self._run_unwatched)
+
+    async def __aenter__(self) -> Execution:
+        self._use()
+        self._task = BackgroundTask(self._executor.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel the running calls, and wait for their end. Idempotent."""
+        if self._task is not None:
+            try:
+                await self._task.aclose()
+            finally:
+                self._executor.finalize()  # the event loop may have been shut down before the task started
+
+    def __aiter__(self) -> Execution:
+        if self._task is None:
+            self._is_noticed = True
+            raise UsageError("iterate inside the block: async with ... as execution: async for event in execution")
+        if self._is_exhausted:
+            raise UsageError("the events of this execution were read: they arrive once; see execution.update")
+        return self
+
+    async def __anext__(self) -> Event:
+        self._executor.open()
+        event = await self._executor.queue.get()
+        if event is None:
+            self._is_exhausted = True
+            raise StopAsyncIteration
+        return event
+
+    async def next_batch(self) -> list[Event]:
+        """Return the events that have happened, waiting for the first; none at the end."""
+        self._executor.open()
+        return await self._executor.queue.get_all()
+
+    def drain(self) -> list[Event]:
+        """Remove and return the events that have happened and were not read."""
+        return self._executor.queue.drain()
+
+    def feed(self, events: Iterable[Event] = ()) -> list[Event]:
+        """Start complete calls of eager tools while the turn is open.
+
+        Args:
+            events: what the turn's ``feed`` (or ``close``) has just returned.
+
+        Returns:
+            The events of running calls so far; the results follow when the turn is closed.
+
+        Raises:
+            UsageError: the block was not entered.
+        """
+        if self._task is None:
+            self._is_noticed = True
+            raise UsageError("calls start early only inside the block: async with ... as execution")
+        self._executor.feed(events)
+        return self._executor.queue.drain()
+
+    def close_without_running(self) -> ThreadUpdate:
+        """Return the update of a round in which no call may run, without a task.
+
+        Raises:
+            UsageError: there are calls to run.
+        """
+        self._is_noticed = True
+        self._executor.open()
+        if self.round.open_positions:
+            raise UsageError("there are calls to run: await the execution, or enter it")
+        self._use()
+        self._executor.finalize()
+        return self.update
+
+    def cancel_pending(self) -> None:
+        """Cancel the calls that await approval or their results, of a paused execution that is not continued."""
+        self._executor.cancel_pending()
+
+    @property
+    def round(self) -> Round:
+        """The calls and the stage of each."""
+        return self._executor.round
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """Irregularities of running the calls; at the end a part of the update's warnings."""
+        return self._executor.warnings
+
+    @property
+    def paused(self) -> bool:
+        """Calls await approval or their results, and nothing else is left to do."""
+        return self._executor.paused
+
+    @property
+    def entered(self) -> bool:
+        """Its block was entered."""
+        return self._task is not None
+
+    @property
+    def ended(self) -> bool:
+        """It has run to its end or was left, and ``update`` exists."""
+        return self._executor.update is not None
+
+    @property
+    def update(self) -> ThreadUpdate:
+        """What the round adds to the conversation; also after cancellation.
+
+        Raises:
+            UsageError: it has neither run to its end nor been left.
+        """
+        update = self._executor.update
+        if update is None:
+            raise UsageError("the execution has not ended yet: await it, or leave its block")
+        return update
+
+    @property
+    def pending(self) -> list[ToolCall]:
+        """The calls that await approval."""
+        return self._calls_in("awaiting_approval")
+
+    @property
+    def awaiting_results(self) -> list[ToolCall]:
+        """The calls whose results come from the client."""
+        return self._calls_in("awaiting_result")
+
+    def _calls_in(self, stage: CallStage) -> list[ToolCall]:
+        positions = self.round.open_positions
+        return [self.round.calls[position] for position in positions if self.round.stage(position) == stage]
+
+    @property
+    def started(self) -> list[ToolResult]:
+        """The results of the calls that ran; complete after the end."""
+        started = self._executor.started
+        return [result for position, result in enumerate(self.round.results_so_far) if position in started]
+
+    # ---------------------------------------------------------------- internals
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise UsageError("an execution is used once: create a new one to run the calls again")
+        self._is_used = self._is_noticed = True
+        OccupiedPlace.check_outside_of(self._schedule)
+
+    async def _run_unwatched(self) -> ThreadUpdate:
+        """Run the calls in the caller's own task, without events."""
+        self._use()
+        self._executor.queue.close()
+        self._executor.open()
+        await self._executor.run()
+        return self.update
+
+
+def execute_tool_calls_batched(
+    turn_or_calls: Turn | Iterable[ToolCall],
+    *,
+    tools: Sequence[AnyTool],
+    limit: int | Schedule = 8,
+    timeout: float | None = 30.0,
+    run_timeout: float | None = None,
+    provider: ProviderName | str | Provider | None = None,
+    deps: Any = None,
+    approve: Approve | None = None,
+    around_call: AroundCall | None = None,
+    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
+    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
+    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
+) -> Execution:
+    """Run all calls concurrently; write one assistant message with all of them, then all results.
+
+    Nothing runs yet: ``await`` the execution for the ``ThreadUpdate``, watch it with ``async with`` and ``async for``,
+    or call ``run_sync()`` where there is no event loop. A failure in a tool is that call's result, never an exception.
+
+    Args:
+        turn_or_calls: a turn, or a list of calls (then the messages have these alone, without text or reasoning). A
+            turn must be closed, unless calls shall start while it is read: see ``Execution.feed``.
+        tools: functions and tools. A call of any other name gets an ``error``.
+        limit: how many calls run at once; or a ``Schedule``, shared with other executions together with all its limits,
+            exclusive tools and conflicts. A call that awaits approval is not counted.
+        timeout: seconds for each call; None for no limit. A tool's own timeout takes precedence.
+        run_timeout: seconds for all of them; calls that have not ended by then are ``timed_out``.
+        provider: the provider whose format the messages have; default: the turn's. Calls alone need it, or the
+            callbacks.
+        deps: the tools' ``ToolContext.deps``.
+        approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``; without it they
+            are ``denied``. Several calls may be asked about at once.
+        around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
+            calls the tool and returns its value. For tracing, rate limits and caches. What it raises is the call's
+            error.
+        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call. The messages of calls
+            and results then alternate, because most servers refuse a call that no result follows; only calls that the
+            provider signed as one step stay together.
+        format_tool_result_for_thread: ``(result, call, arguments)`` to the message of one ``ToolResult``.
+        format_batch_for_thread: ``(completed)``, the ``ToolResult`` list in call order, to all messages.
+
+    Raises:
+        UsageError: calls alone have neither provider nor callbacks, two tools have one name, or a number is out of
+            range. When it runs: the turn is open, or the execution was used before.
+    """
+    options = ExecutionOptions(
+        to_tools(tools), to_schedule(limit), "batched", timeout, run_timeout, deps, approve, around_call
+    )
+    callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
+    return _create_execution(turn_or_calls, provider, callbacks, options)
+
+
+def execute_tool_calls_sequentially(
+    turn_or_calls: Turn | Iterable[ToolCall],
+    *,
+    tools: Sequence[AnyTool],
+    limit: int | Schedule = 8,
+    timeout: float | None = 30.0,
+    run_timeout: float | None = None,
+    provider: ProviderName | str | Provider | None = None,
+    deps: Any = None,
+    approve: Approve | None = None,
+    around_call: AroundCall | None = None,
+    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
+    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
+    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
+) -> Execution:
+    """Run the calls one after the other; write one assistant message and one result for each, alternating.
+
+    The turn's text, reasoning and signatures go into the first assistant message only. If the provider would reject
+    that (signed thinking of Anthropic, thought signatures of Gemini), the layout is that of
+    ``execute_tool_calls_batched``, with the warning ``batched_instead``. Arguments and exceptions are the same as
+    there, so that the two are interchangeable; ``limit`` has no effect among these calls, and
+    ``format_batch_for_thread`` gets one result at a time.
+    """
+    options = ExecutionOptions(
+        to_tools(tools), to_schedule(limit), "sequential", timeout, run_timeout, deps, approve, around_call
+    )
+    callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
+    return _create_execution(turn_or_calls, provider, callbacks, options)
+
+
+def _create_execution(
+    turn_or_calls: Turn | Iterable[ToolCall],
+    provider: ProviderName | str | Provider | None,
+    callbacks: FormatCallbacks,
+    options: ExecutionOptions,
+) -> Execution:
+    return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)

@@ -1,0 +1,417 @@
+"""The executor: it runs the calls of a round in the current task, and every call gets its result.
+
+``prepare_call`` decides which calls may run, ``tool_attempt`` runs one, ``scheduler`` decides which may run
+concurrently, ``round`` what a result means for the round. This module connects them: it starts a task for each call
+that may run, has people asked for their approval, and gives a result to every call that is left, whatever is cancelled.
+
+It must not depend on who watches, on streams or on providers; ``execution`` is the caller's side.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
+from streamkit.execution.one_call.approval import ApprovalRequests
+from streamkit.execution.one_call.attempt import ToolAttempt
+from streamkit.execution.one_call.prepare import PreparedCall, apply_approval, awaits_client, prepare_call
+from streamkit.execution.one_call.run_tool import to_result_event
+from streamkit.execution.round.background import EventQueue, asyncio_event_loop, call_soon_of
+from streamkit.execution.round.call_tasks import CallTasks
+from streamkit.execution.round.round import Round, blocked_by_threads_result, stopped_result
+from streamkit.execution.round.scheduler import OccupiedPlace
+from streamkit.execution.round.thread_update import ThreadUpdate, to_sendable_result
+from streamkit.execution.run.options import ExecutionOptions
+from streamkit.execution.run.policies import EagerCalls
+from streamkit.tools import Approval
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """One running of a round's calls, in the task of its caller.
+
+    Args:
+        round: the calls.
+        options: how they are run.
+        approvals: decisions that were made before, by the call's id.
+        results: results that come from the client, by the call's id.
+        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
+            to a call whose result comes from the client.
+
+    Attributes:
+        round: the calls and the stage of each.
+        queue: the events.
+        warnings: irregularities of running the calls; at the end a part of the update's warnings.
+        paused: calls await approval or their results, and nothing else is left to do.
+        started: the positions of the calls that ran.
+        update: what the round adds to the conversation; None until the end.
+    """
+
+    def __init__(
+        self,
+        round: Round,
+        options: ExecutionOptions,
+        approvals: Mapping[str, Approval | bool],
+        results: Mapping[str, ToolResult],
+        pause_for_approval: bool,
+    ) -> None:
+        self.round = round
+        self.queue = EventQueue()
+        self.warnings: list[StreamWarning] = []
+        self.paused = False
+        self.started: set[int] = set()
+        self.update: ThreadUpdate | None = None
+        self._options = options
+        self._schedule = options.schedule
+        self._in_turn = options.layout == "sequential"
+        self._approvals = approvals
+        self._results = results
+        self._pause_for_approval = pause_for_approval
+        self._wake = anyio.Event()
+        self._scope: anyio.CancelScope | None = None  # of all calls together, while they run
+        self._eager_calls = EagerCalls(round.turn, options.tools) if round.turn is not None else None
+        self._prepared: dict[int, PreparedCall] = {}  # by position
+        self._attempts: dict[int, ToolAttempt] = {}  # of the calls that run, or are about to
+        self._approval_requests = ApprovalRequests(
+            options,
+            may_pause=pause_for_approval,
+            decided=self._decide,
+            failed=self._fail_approval,
+            ended=lambda: self._wake.set(),
+        )
+        self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
+        self._defect: Exception | None = None  # what ``approve`` raised
+        self._calls: CallTasks | None = None  # while they run
+        self._failure: BaseException | None = None  # what a call's task raised: an interrupt
+        self._is_open = False  # all calls are known and scheduled
+        self._is_over = False  # nothing runs any more
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Start complete calls of eager tools while the turn is open; once it is closed, schedule all calls."""
+        if self._eager_calls is not None and not self.round.closed:
+            self._start_eager(self._eager_calls, events)
+            if self._is_turn_closed():
+                self.open()
+
+    async def run(self) -> None:
+        """Run the calls until all have results, or the executor is paused or cancelled.
+
+        Raises:
+            Exception: what ``approve`` or ``checkpoint`` raised; then the other calls are cancelled, and all have
+                results.
+        """
+        self._schedule.subscribe(self, self._create_waker())
+        try:
+            await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
+            with anyio.move_on_after(self._options.run_timeout) as self._scope:
+                async with anyio.create_task_group() as tasks:
+                    await self._run_all(tasks)
+        finally:
+            self.finalize()
+        if self._defect is not None:
+            raise self._defect
+
+    def _create_waker(self) -> Callable[[], None]:
+        """Return a function that wakes the executor, from any thread: a schedule may be shared over event loops."""
+        thread = threading.get_ident()
+        call_soon = call_soon_of(asyncio_event_loop())
+
+        def wake() -> None:
+            if threading.get_ident() == thread:
+                self._wake.set()
+            else:
+                with suppress(RuntimeError):  # the event loop has ended
+                    call_soon(lambda: self._wake.set())
+
+        return wake
+
+    def open(self) -> None:
+        """Schedule all calls, once the turn is closed.
+
+        Raises:
+            UsageError: the turn is open.
+        """
+        if self._is_open or self._is_over:
+            return
+        for position in self.round.close():
+            if position in self._attempts:
+                self._attempts[position].cancel()
+        self._is_open = True
+        for result in [*self.round.blocked_results, *self.round.commit_early_results()]:
+            self.queue.put(to_result_event(result))
+        for position in range(len(self.round.calls)):
+            stage = self.round.stage(position)
+            if stage in ("waiting", "awaiting_approval"):
+                self._schedule_call(position, was_awaiting=stage == "awaiting_approval")
+            elif stage != "running":
+                self._schedule.remove(self, position)
+        self._wake.set()
+
+    def finalize(self) -> None:
+        """Give every open call its result, unless paused, and build the update. Idempotent."""
+        if self._is_over:
+            return
+        try:
+            if not self._is_open and (self.round.closed or self._is_turn_closed()):
+                self.open()
+            self._is_over = True
+            self._schedule.unregister(self)
+            if self._is_open and not self.paused:
+                self._build_update()
+        finally:  # a format callback may raise, and the reader must not wait for ever
+            self.queue.close()
+
+    def cancel_pending(self) -> None:
+        """If paused, cancel the calls that await approval or their results, and build the update."""
+        if self.paused:
+            self.paused = False
+            self._build_update()
+
+    def _build_update(self) -> None:
+        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
+        seconds = self._options.run_timeout if is_timeout else None
+        for position in self.round.open_positions:
+            call, has_started = self.round.calls[position], position in self.started
+            self._set_result(position, stopped_result(call, seconds, has_started=has_started))
+        reported = len(self.warnings)
+        self.update = self.round.update(self.warnings)
+        for warning in self.update.warnings[reported:]:
+            self.queue.put(Warned(warning.code, warning.message))
+
+    # ---------------------------------------------------------------- scheduling
+
+    def _is_turn_closed(self) -> bool:
+        return self.round.turn is not None and self.round.turn.closed
+
+    def _start_eager(self, eager_calls: EagerCalls, events: Iterable[Event]) -> None:
+        """Add the calls that an open turn's events start, and release those that may run."""
+        for item in eager_calls.feed(events):
+            if not isinstance(item, ToolCall):
+                ref, tool = item  # it has its position in the order, and others may have to wait for it
+                self._schedule.add(self, ref.index, tool, ready=False, in_turn=self._in_turn)
+                continue
+            prepared = prepare_call(item, self._options.tools)
+            if isinstance(prepared, PreparedCall):  # a call that does not fit gets its result when the turn has ended
+                self._prepared[item.index] = prepared
+                self._schedule.release(self, item.index)
+                self._wake.set()
+
+    def _schedule_call(self, position: int, *, was_awaiting: bool) -> None:
+        """Prepare a call that may run and add it to the schedule; set its result if it does not fit.
+
+        Args:
+            position: the call's.
+            was_awaiting: it awaited approval before a pause, and still does, even if its tool no longer requires it.
+        """
+        call = self.round.calls[position]
+        if self._pause_for_approval and awaits_client(call, self._options.tools):
+            self._schedule.remove(self, position)
+            self.round.require_result(position)
+            if call.id in self._results:
+                self._set_result(position, self._results[call.id])
+            else:
+                self.queue.put(ToolAwaitingResult(call.ref))
+            return
+        prepared = prepare_call(call, self._options.tools)
+        approval = self._approvals.get(call.id)
+        if isinstance(prepared, PreparedCall) and approval is not None:
+            prepared = apply_approval(prepared, approval)
+        if not isinstance(prepared, PreparedCall):
+            self._schedule.remove(self, position)
+            self._set_result(position, prepared)
+            return
+        self._prepared[position] = prepared
+        needs_approval = approval is None and (was_awaiting or prepared.tool.approval == "ask")
+        if self._schedule.contains(self, position):
+            if not needs_approval:
+                self._schedule.release(self, position)
+        else:
+            self._schedule.add(self, position, prepared.tool, ready=not needs_approval, in_turn=self._in_turn)
+        if needs_approval:
+            self._approval_requests.add(position, prepared)
+        if needs_approval and not was_awaiting:
+            self.round.require_approval(position)
+            self.queue.put(ToolAwaitingApproval(call.ref))
+        elif was_awaiting and not needs_approval:
+            self.round.approve(position)
+
+    # ---------------------------------------------------------------- running
+
+    async def _run_all(self, tasks: TaskGroup) -> None:
+        self._calls = calls = CallTasks(self._run_one, self._fail)
+        try:
+            await self._run_calls(tasks, calls)
+        finally:
+            self._cancel_calls()
+            await calls.wait()
+
+    def _cancel_calls(self) -> None:
+        if self._calls is not None:
+            self._calls.close()
+        for attempt in self._attempts.values():
+            attempt.cancel()
+
+    async def _run_calls(self, tasks: TaskGroup, calls: CallTasks) -> None:
+        if self.round.closed:
+            self.open()
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            self._wake = anyio.Event()
+            self._approval_requests.start(tasks)
+            next_position = self._start_next()
+            if next_position is not None:
+                calls.start(next_position)
+                await anyio.lowlevel.checkpoint()  # calls start in their order, on trio too
+            elif self._is_open and not self._approval_requests.open and not self._attempts and self._is_idle():
+                self.paused = bool(self.round.open_positions)
+                return
+            else:
+                await self._wait()
+
+    def _start_next(self) -> int | None:
+        """Start the next call that may start now; return its position, or None."""
+        position = self._schedule.start_next(self)
+        if position is None:
+            return None
+        self._blocked_since = None
+        self.started.add(position)
+        prepared = self._prepared[position]
+        if self.round.closed:
+            self.round.start(position)
+        else:
+            self.round.start_early(prepared.call)
+        # Made here, so that the call can be cancelled: its task may start only later.
+        self._attempts[position] = ToolAttempt(
+            prepared, self._options.deps, self.round.turn, self._report, self._options.around_call
+        )
+        return position
+
+    def _start_following(self, calls: CallTasks) -> None:
+        """Start a call in place of one that has ended; wake ``_run_calls`` if there may be more to start."""
+        position = None if self._schedule.is_shared else self._start_next()
+        if position is not None:
+            calls.start(position)
+        if position is None or self._schedule.can_start(self):
+            self._wake.set()
+
+    def _fail(self, failure: BaseException) -> None:
+        self._failure = failure
+        self._cancel_calls()  # at once: after an interrupt asyncio cancels all tasks, in any order
+        self._wake.set()
+
+    async def _wait(self) -> None:
+        """Wait until something has changed.
+
+        A call that only the threads of earlier calls keep from starting waits for them as long as it might run, and is
+        an error then: nothing else would end them.
+        """
+        position = self._schedule.find_blocked_by_abandoned(self) if self._is_open else None
+        seconds = None
+        if position is not None:
+            tool = self._prepared[position].tool
+            seconds = self._options.timeout if tool.timeout is None else tool.timeout
+        if position is None or seconds is None:
+            await self._wake.wait()
+            return
+        if self._blocked_since is None:
+            self._blocked_since = anyio.current_time()
+        with anyio.move_on_after(self._blocked_since + seconds - anyio.current_time()) as scope:
+            await self._wake.wait()
+        if scope.cancelled_caught:
+            self._schedule.remove(self, position)
+            self._set_result(position, blocked_by_threads_result(self.round.calls[position]))
+
+    def _is_idle(self) -> bool:
+        """Return True if, with no call running, all calls have results or await what does not come from here.
+
+        Not if a call waits for the places of other executions: it will start when they end.
+        """
+        stages = {self.round.stage(position) for position in self.round.open_positions}
+        if not stages or stages == {"awaiting_result"}:
+            return True
+        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
+
+    def _decide(self, position: int, decision: PreparedCall | ToolResult) -> None:
+        if isinstance(decision, PreparedCall):
+            self._prepared[position] = decision
+            self.round.approve(position)
+            self._schedule.release(self, position)
+        else:
+            self._set_result(position, decision)
+            self._schedule.remove(self, position)
+
+    def _fail_approval(self, position: int, result: ToolResult, error: Exception) -> None:
+        self._schedule.remove(self, position)
+        self._set_result(position, result)
+        self._stop(error)
+
+    async def _run_one(self, position: int) -> None:
+        """Run a call in the current task, set its result, and start the call that follows."""
+        attempt, calls = self._attempts[position], self._calls
+        assert calls is not None  # noqa: S101 - it has started this
+        place = OccupiedPlace(self._schedule)
+        try:
+            await attempt.run_here(self._options.timeout)
+            if attempt.result is not None and self._options.recorder is not None:
+                await self._record(attempt.result)
+            if attempt.result is not None:
+                self._set_result(position, attempt.result)
+            elif not calls.is_closed:  # else all are cancelled, and ``finalize`` gives each its result
+                self._set_result(position, stopped_result(self._prepared[position].call, has_started=True))
+        except anyio.get_cancelled_exc_class():
+            if attempt.result is not None:  # it ended all the same
+                self._set_result(position, attempt.result)
+            raise
+        finally:
+            place.leave()
+            del self._attempts[position]
+            thread = attempt.thread
+            if attempt.is_abandoned and thread is not None:
+                self._schedule.abandon(self, position, lambda: thread.alive)
+                thread.on_return(self._schedule.release_ended)
+            else:
+                self._schedule.remove(self, position)
+            if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
+                self._schedule_call(position, was_awaiting=False)  # it ran with arguments that changed
+                self._wake.set()
+        if not calls.is_closed:
+            self._start_following(calls)
+
+    async def _record(self, result: ToolResult) -> None:
+        """Record the result of a call that ran, before a conflicting call may start.
+
+        A cancellation waits for it: the call has had its effects and must not run again.
+        """
+        assert self._options.recorder is not None  # noqa: S101 - the caller has checked
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._options.recorder.result(to_sendable_result(result))
+        except Exception as error:
+            self._stop(error)
+
+    def _stop(self, defect: Exception) -> None:
+        """Cancel all calls because of a defect of ``approve`` or ``checkpoint``; ``run`` raises it at the end."""
+        self._defect = self._defect or defect
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def _report(self, event: ToolEvent | Warned) -> None:
+        if isinstance(event, Warned):
+            self.warnings.append(StreamWarning(event.code, event.message))
+        self.queue.put(event)
+
+    def _set_result(self, position: int, result: ToolResult) -> None:
+        final = self.round.set_result(position, result)
+        if final is not None and not self.queue.closed:  # else nobody watches, and the event need not be made
+            self.queue.put(to_result_event(final))

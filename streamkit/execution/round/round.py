@@ -1,0 +1,428 @@
+"""The round: the calls of one turn, from the model's request to exactly one result each. Pure.
+
+A state machine. Each call is in one stage; ``TRANSITIONS`` lists which stage may follow which, and no stage follows a
+result (``docs/rules.md``, "Running calls"). Its caller (an executor, a loop of your own, a durable workflow) runs the
+tools and reports to the round what happens. ``thread_update`` writes what the round adds to the conversation.
+
+This module must not depend on an event loop, a clock or threads: it runs nothing and waits for nothing.
+
+Why a call may not run, or was stopped, as sentences for the model. Pure.
+
+This module must not depend on rounds, tools or an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from streamkit import providers
+from streamkit.calls import Finish, ResultStatus, StreamError, StreamWarning, ToolCall, ToolResult
+from streamkit.errors import UsageError
+from streamkit.execution.round.calls_without_turn import build_assistant_content, check_calls, with_distinct_ids
+from streamkit.execution.round.thread_update import (
+    FormatCallbacks,
+    ThreadLayout,
+    ThreadUpdate,
+    build_thread_update,
+    check_layout,
+    to_sendable_result,
+)
+from streamkit.history import Content
+from streamkit.providers.contract.origin import RenderOptions
+from streamkit.providers.provider import Provider
+from streamkit.providers.registry import ProviderName
+from streamkit.reading.turn import Turn
+
+__all__ = [
+    "CANCELED",
+    "TRANSITIONS",
+    "CallStage",
+    "Round",
+    "blocked_by_threads_result",
+    "blocked_result",
+    "reason_to_block",
+    "stopped_result",
+    "to_stopped_error",
+]
+
+
+# Neutral on purpose: "interrupted by the user" in a history makes models ask the user what is wrong.
+CANCELED = "Canceled before it had finished; nothing is known of its effects."
+_EXCERPT = 60  # characters of an argument text that are quoted to the model
+
+
+def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
+    """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
+    if call.state == "incomplete":
+        is_length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
+        cause = "the response reached its length limit" if is_length else "the response ended there"
+        excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
+        return ToolResult(
+            call,
+            "error",
+            error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
+            " Make the call again with complete arguments; make them shorter if they were truncated.",
+        )
+    if call.state == "invalid":
+        codes = ("invalid_arguments", "nameless_call")
+        problems = [warning.message for warning in call.warnings if warning.code in codes]
+        problem = "; ".join(problems) or f"the arguments cannot be read: {call.arguments_text[:_EXCERPT]!r}"
+        return ToolResult(
+            call,
+            "error",
+            error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
+        )
+    return None
+
+
+def blocked_by_threads_result(call: ToolCall) -> ToolResult:
+    """Return the ``error`` of a call for which threads of earlier calls leave no place."""
+    reason = "Not run: calls of synchronous tools that were given up still run in threads, which cannot be stopped, and"
+    return ToolResult(call, "error", error=f"{reason} this call cannot run beside them. Continue without it.")
+
+
+def stopped_result(call: ToolCall, run_timeout: float | None = None, *, has_started: bool) -> ToolResult:
+    """Return the result of a call that had none when it, or everything, was stopped.
+
+    Args:
+        call: the call.
+        run_timeout: the seconds that all calls had together, if their end is the reason.
+        has_started: its tool was called.
+    """
+    if run_timeout is not None:
+        verb = "Not finished" if has_started else "Not started"
+        reason = f"{verb} within the {run_timeout:g} seconds that all calls had together."
+        return ToolResult(call, "timed_out", error=reason)
+    return ToolResult(call, "canceled", error=CANCELED if has_started else "Not run: canceled before it began.")
+
+
+def reason_to_block(error: StreamError | None, finish: Finish | None = None) -> str:
+    """Return why the complete calls of a turn may not run, from its error or finish, as a part of a sentence."""
+    if error is not None:
+        return f"the response that made the call ended in an error ({error.kind})"
+    return {
+        "content_filter": "the provider's content filter stopped the response that made the call",
+        "refusal": "the response that made the call was a refusal",
+        "pause": "the provider paused the response that made the call",
+    }.get(
+        finish.reason if finish is not None else "",
+        "the provider ended the response that made the call in an error",
+    )
+
+
+def to_stopped_error(error: str | None) -> str:
+    """Return the error of a call that had started, from the error of one that had not."""
+    reason = (error or "").removeprefix("Not run: ")
+    return f"Stopped, and its effects, if any, do not count: {reason}"
+
+
+#: Where a call is between its request and its result.
+CallStage: TypeAlias = (
+    Literal["waiting", "awaiting_approval", "awaiting_result", "running", "early_result"] | ResultStatus
+)
+#: The stages that may follow each stage.
+TRANSITIONS: Mapping[CallStage, frozenset[CallStage]] = {
+    # It may start as soon as the limits allow, or gets a result without running.
+    "waiting": frozenset(
+        {"awaiting_approval", "awaiting_result", "running", "error", "denied", "timed_out", "canceled"}
+    ),
+    # A person must approve it first.
+    "awaiting_approval": frozenset({"waiting", "error", "denied", "timed_out", "canceled"}),
+    # No tool here runs it: its result comes from the caller.
+    "awaiting_result": frozenset({"completed", "error", "denied", "timed_out", "canceled"}),
+    # Its tool was called. Back to waiting: it started eagerly, with arguments that changed afterwards.
+    "running": frozenset({"early_result", "waiting", "completed", "error", "timed_out", "canceled"}),
+    # It started eagerly and has returned, but its turn is open: the result counts once the turn is confirmed.
+    "early_result": frozenset({"waiting", "completed", "error", "timed_out", "canceled"}),
+    # It has its result.
+    "completed": frozenset(),
+    "error": frozenset(),
+    "denied": frozenset(),
+    "timed_out": frozenset(),
+    "canceled": frozenset(),
+}
+_EFFECTS_POSSIBLE = {"effects_possible": True}
+
+
+class Round:
+    """The calls of one turn, or a list of calls, on their way to their results.
+
+    Args:
+        turn_or_calls: a turn (its text, reasoning and opaque state go into the assistant message), or calls alone. Of a
+            turn that is still open, calls may start early (``start_early``); ``close`` declares that it has ended.
+        provider: the provider whose format the messages have; default: the turn's.
+        shape: the layout of calls and results in the conversation.
+        callbacks: the caller's format callbacks.
+        block_reason: a sentence, if no call of this round may run; it becomes each call's result.
+        options: how the messages are rendered: the id policy, the requested model and endpoint, the ids in use.
+
+    Attributes:
+        turn: the turn, if there is one.
+        calls: every call, in call order; a call's index here is its position. Empty while the turn is open.
+        blocked_results: the results of the calls that may not run, known as soon as all calls are.
+
+    Raises:
+        UsageError: there are calls alone, and neither a provider nor callbacks; the layout is unknown.
+    """
+
+    def __init__(
+        self,
+        turn_or_calls: Turn | Iterable[ToolCall],
+        *,
+        provider: ProviderName | str | Provider | None = None,
+        shape: ThreadLayout = "batched",
+        callbacks: FormatCallbacks | None = None,
+        block_reason: str | None = None,
+        options: RenderOptions | None = None,
+    ) -> None:
+        check_layout(shape)
+        self.turn = turn_or_calls if isinstance(turn_or_calls, Turn) else None
+        self.calls: tuple[ToolCall, ...] = ()
+        self.blocked_results: list[ToolResult] = []
+        self._callbacks = callbacks or FormatCallbacks()
+        self._layout: ThreadLayout = shape
+        self._options = options or RenderOptions()
+        self._warnings: list[StreamWarning] = []
+        self._block_reason = block_reason
+        self._assistant: Content | None = None  # of a restored round
+        self._stages: list[CallStage] = []
+        self._results: list[ToolResult | None] = []
+        self._early: dict[int, tuple[ToolCall, ToolResult | None]] = {}  # the calls that started before the turn ended
+        self._retracted: set[int] = set()  # positions of early runs that do not count
+        self._to_run_again: set[int] = set()  # positions of early runs with arguments that changed
+        self._closed = False
+        if provider is not None:
+            self._provider: Provider | None = providers.get(provider)
+        else:
+            self._provider = self.turn.provider if self.turn is not None else None
+        if self._provider is None and not self._callbacks.is_complete:
+            raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
+        if self.turn is None:
+            calls, self._warnings = with_distinct_ids(check_calls(turn_or_calls))
+            self._set_calls(calls)
+        elif self.turn.closed or self.turn.done:
+            self.turn.close()
+            self.close()
+
+    @classmethod
+    def restore(
+        cls,
+        assistant: Content,
+        calls: Sequence[ToolCall],
+        results: Iterable[ToolResult],
+        pending: Iterable[str] = (),
+        *,
+        provider: ProviderName | str | Provider,
+        shape: ThreadLayout = "batched",
+        options: RenderOptions | None = None,
+    ) -> Round:
+        """Return a round that was stored before all its calls had results.
+
+        Args:
+            assistant: the assistant's content, with every call.
+            calls: its calls.
+            results: those that exist.
+            pending: the ids of the calls that await approval.
+            provider: the provider whose format the messages have.
+            shape: the layout of calls and results in the conversation.
+            options: how the messages are rendered.
+        """
+        restored = cls(calls, provider=provider, shape=shape, options=options)
+        restored.blocked_results = []  # their events were sent before the round was stored
+        restored._assistant = assistant
+        positions = {call.id: position for position, call in enumerate(restored.calls)}
+        for result in results:
+            position = positions[result.call.id]
+            restored._stages[position] = result.status
+            restored._results[position] = result
+        for call_id in pending:
+            restored.require_approval(positions[call_id])
+        return restored
+
+    # ---------------------------------------------------------------- state
+
+    @property
+    def closed(self) -> bool:
+        """All calls are known: the turn has ended, or there was none."""
+        return self._closed
+
+    @property
+    def open_positions(self) -> list[int]:
+        """The positions of the calls without a result; at first those that may run."""
+        return [position for position, result in enumerate(self._results) if result is None]
+
+    @property
+    def results_so_far(self) -> list[ToolResult]:
+        """The existing results, in call order; at first those of the calls that may not run."""
+        return [result for result in self._results if result is not None]
+
+    @property
+    def assistant(self) -> Content:
+        """The assistant's content, with every call."""
+        if self._assistant is not None:
+            return self._assistant
+        return self.turn.content if self.turn is not None else build_assistant_content(self.calls, self._provider)
+
+    def stage(self, position: int) -> CallStage:
+        """Return the stage of a call."""
+        if not self._closed and position in self._early:
+            return "running" if self._early[position][1] is None else "early_result"
+        return self._stages[position] if self._closed else "waiting"
+
+    # ---------------------------------------------------------------- inputs
+
+    def start_early(self, call: ToolCall) -> None:
+        """Record the start of a complete call of an open turn (``Turn.completed_call``).
+
+        Raises:
+            UsageError: the turn has ended, or the call has started.
+        """
+        if self._closed or self.turn is None:
+            raise UsageError("only a call of an open turn can start early; call start() once the round is closed")
+        if call.index in self._early:
+            raise UsageError(f"call {call.id} has started")
+        self._early[call.index] = (call, None)
+
+    def close(self) -> list[int]:
+        """Declare that the turn has ended, so that all calls are known.
+
+        Returns:
+            The positions of early runs that do not count: of a call that may not run after all, or with arguments that
+            changed. The caller stops them and reports their results as usual.
+
+        Raises:
+            UsageError: the turn is open.
+        """
+        if self._closed:
+            return []
+        if self.turn is None or not self.turn.closed:
+            raise UsageError("the turn is open: close() it before its calls are run")
+        self._set_calls(self.turn.calls)
+        for position, (started_call, early_result) in self._early.items():
+            self._stages[position] = "running" if early_result is None else "early_result"
+            call = self.calls[position]
+            may_run = self._results[position] is None
+            self._results[position] = None  # an early run has its result only after it has stopped
+            if not may_run or (call.name, call.arguments) != (started_call.name, started_call.arguments):
+                self._retracted.add(position)
+                if may_run:
+                    self._to_run_again.add(position)
+        self.blocked_results = [result for result in self.blocked_results if result.call.index not in self._early]
+        return sorted(self._retracted)
+
+    def require_approval(self, position: int) -> None:
+        """Record that a person must approve the call first."""
+        self._transition(position, "awaiting_approval")
+
+    def require_result(self, position: int) -> None:
+        """Record that no tool here runs the call, and that its result comes from the caller."""
+        self._transition(position, "awaiting_result")
+
+    def approve(self, position: int) -> None:
+        """Record that the call was approved."""
+        self._transition(position, "waiting")
+
+    def start(self, position: int) -> None:
+        """Record that the call's tool is called. A call starts once.
+
+        Raises:
+            UsageError: it has started, has its result, or awaits approval.
+        """
+        self._transition(position, "running")
+
+    def set_result(self, position: int, result: ToolResult) -> ToolResult | None:
+        """Report the outcome of a call.
+
+        Returns:
+            The call's one result: an error if the tool's value cannot be written as JSON, because every later request
+            would fail with it; a very long error is shortened. For a call that started early it is None while the turn
+            is open (the result is kept until the turn is confirmed), and None if the call has to run again because its
+            arguments changed. If the call may not run after all, it is ``canceled``, with ``effects_possible`` in its
+            metadata.
+
+        Raises:
+            UsageError: the call has its result or never ran, or the result is another call's.
+        """
+        result = to_sendable_result(result)
+        early = self._early.get(position)
+        if not self._closed:
+            if early is None or early[1] is not None:
+                raise UsageError(f"the turn is open, and no call at position {position} is running")
+            self._early[position] = (early[0], result)
+            return None
+        call = self.calls[position]
+        if result.call.id != call.id:
+            raise UsageError(f"the result is of call {result.call.id}, not of {call.id}")
+        if position in self._retracted:
+            self._retracted.discard(position)
+            if position in self._to_run_again:
+                self._transition(position, "waiting")
+                return None
+            blocked = self._blocked_result(call) or ToolResult(call, "canceled", error="Not run.")
+            result = ToolResult(call, "canceled", error=to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
+        elif early is not None or position in self._to_run_again:
+            effects_possible = position in self._to_run_again or result.status == "canceled"
+            metadata = result.metadata | (_EFFECTS_POSSIBLE if effects_possible else {})
+            result = msgspec.structs.replace(result, call=call, metadata=metadata)
+        self._transition(position, result.status)
+        self._results[position] = result
+        return result
+
+    def commit_early_results(self) -> list[ToolResult]:
+        """After ``close``, report the kept results of early runs; return those that count now."""
+        kept = [(position, result) for position, (_, result) in self._early.items() if result is not None]
+        committed = [self.set_result(at, result) for at, result in kept if self._stages[at] == "early_result"]
+        return [result for result in committed if result is not None]
+
+    def update(self, warnings: Iterable[StreamWarning] = ()) -> ThreadUpdate:
+        """Return the messages and contents that the round adds to the conversation.
+
+        Args:
+            warnings: the executor's; they precede those of the layout and of rendering.
+
+        Raises:
+            UsageError: a call has no result yet, or the turn is open.
+        """
+        if not self._closed:
+            raise UsageError("the turn is open: close() it before its calls are run")
+        if missing := self.open_positions:
+            raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
+        update = build_thread_update(
+            self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks, self._options
+        )
+        update.warnings[:0] = [*self._warnings, *warnings]
+        return update
+
+    # ---------------------------------------------------------------- internals
+
+    def _set_calls(self, calls: Iterable[ToolCall]) -> None:
+        self.calls = tuple(calls)
+        self._closed = True
+        self._executable = {call.id for call in self.turn.executable} if self.turn is not None else set()
+        for call in self.calls:
+            blocked = self._blocked_result(call)
+            result = None if blocked is None else to_sendable_result(blocked)
+            self._stages.append("waiting" if result is None else result.status)
+            self._results.append(result)
+        self.blocked_results = self.results_so_far
+
+    def _transition(self, position: int, stage: CallStage) -> None:
+        current = self._stages[position]
+        if stage not in TRANSITIONS[current]:
+            call = self.calls[position]
+            if not TRANSITIONS[current]:
+                raise UsageError(f"call {call.id} has its result; every call gets exactly one")
+            raise UsageError(f"call {call.id} is in the stage {current}, which {stage} cannot follow")
+        self._stages[position] = stage
+
+    def _blocked_result(self, call: ToolCall) -> ToolResult | None:
+        """Return the result of a call that may not run, or None for one that may."""
+        unusable = blocked_result(call, self.turn)
+        if unusable is not None:
+            return unusable
+        if self.turn is not None and call.id not in self._executable:
+            return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn.error, self.turn.finish)}.")
+        return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None

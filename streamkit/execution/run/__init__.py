@@ -1,0 +1,1 @@
+"""A run of several rounds: requests, retries, budget, hooks, until an end."""

@@ -1,0 +1,237 @@
+"""What a request is made from, and how one round's context follows from the last. Pure.
+
+This module must not depend on how a stream is opened or read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import isawaitable
+from typing import Any, TypeAlias, TypeVar, overload
+
+import msgspec
+
+from streamkit import providers
+from streamkit.calls import StreamError
+from streamkit.errors import UsageError
+from streamkit.execution.round.thread_update import ThreadUpdate
+from streamkit.history import Content, ToolCallBlock
+from streamkit.output import OutputType
+from streamkit.providers.contract.origin import IdPolicy, RenderOptions
+from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
+from streamkit.providers.registry import ProviderName
+from streamkit.providers.rendering import conversion
+from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
+from streamkit.tools import OfferedTool, Tool, to_definitions
+
+__all__ = [
+    "BeforeFollowUp",
+    "CreateStream",
+    "OnOverflow",
+    "RoundContext",
+    "Target",
+    "check_hook",
+    "finalize_tool_execution",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A provider, and the model and endpoint that are requested of it: one of the ``fallbacks`` of ``run_loop``.
+
+    Attributes:
+        provider: the provider's name, or a provider object.
+        model: the model; None if it is not to be compared with the model that made the history.
+        endpoint: the address of the server; None if it is not to be compared.
+    """
+
+    provider: ProviderName | str | Provider
+    model: str | None = None
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class RoundContext:
+    """What the next stream is made from.
+
+    Attributes:
+        contents: the conversation so far, neutral (of a run with a ``thread``: what the run added).
+        tools: those that the model may call.
+        tool_choice: ``auto``, ``none``, ``required``, a tool's name, or None for the provider's default.
+        provider: the provider of the stream.
+        round: the number of the round, from 0.
+        deps: the ``deps`` of ``run_loop``.
+        messages: the ``thread`` of ``run_loop`` and what was added to it; None for a run with a history.
+        model: the model to request, if ``run_loop`` or the fallback names one. Opaque state of another one is left out.
+        endpoint: the server to request, if ``run_loop`` or the fallback names one. The same applies.
+        ids: the id policy of rendering.
+        output: the type of the run's structured output; None if it has none.
+        cache: the marks that the request gets for the provider's cache, as for ``render_request``. They are in the
+            request alone: ``thread`` has those of blocks. Messages that were given get none, only the tools.
+    """
+
+    contents: list[Content]
+    tools: list[Tool]
+    tool_choice: ToolChoice | None
+    provider: Provider
+    round: int = 0
+    deps: Any = None
+    messages: list[dict[str, Any]] | None = None
+    model: str | None = None
+    endpoint: str | None = None
+    ids: IdPolicy = "origin"
+    output: OutputType[Any] | None = None
+    cache: CachePolicy = None
+
+    def __repr__(self) -> str:
+        # A log must not contain ``deps`` (keys, connections) or the conversation.
+        tools = [tool.name for tool in self.tools]
+        count = len(self.contents)
+        return f"<RoundContext round={self.round} provider={self.provider.name!r} contents={count} tools={tools}>"
+
+    @cached_property
+    def rendered(self) -> RenderedMessages:
+        """The conversation in the provider's form. With a given thread, its own messages are the thread's."""
+        rendered = self._render(self.contents)
+        if self.messages is None:
+            return rendered
+        return msgspec.structs.replace(rendered, messages=self.messages, system=None)
+
+    def _render(self, contents: Sequence[Content]) -> RenderedMessages:
+        return conversion.render_messages(
+            contents, self.provider, ids=self.ids, model=self.model, endpoint=self.endpoint
+        )
+
+    @cached_property
+    def _rendered_for_request(self) -> RenderedMessages:
+        """The conversation with the marks of ``cache``."""
+        mark = auto_mark(self.cache)
+        if mark is None or self.messages is not None:
+            return self.rendered
+        return self._render(mark_contents(self.contents, mark))
+
+    @property
+    def thread(self) -> list[dict[str, Any]]:
+        """The conversation in the provider's own messages."""
+        return self.rendered.messages if self.messages is None else self.messages
+
+    @cached_property
+    def request(self) -> dict[str, Any]:
+        """Every field of the request's body that the conversation decides; the caller adds the model and settings."""
+        tool_choice = self.tool_choice if self.tools else None
+        tools: Sequence[Tool | OfferedTool] = self.tools
+        if (mark := auto_mark(self.cache)) is not None:
+            tools = mark_tools(to_definitions(self.tools, self.provider.name), mark)
+        output: dict[str, Any] = {} if self.output is None else {"output": self.output}
+        return self.provider.build_request(
+            self._rendered_for_request, tools=tools, tool_choice=tool_choice, stream=True, **output
+        )
+
+    @property
+    def changes(self) -> list[str]:
+        """A sentence for each thing that rendering changed or left out; empty if nothing was rendered yet."""
+        rendered: RenderedMessages | None = self.__dict__.get("_rendered_for_request", self.__dict__.get("rendered"))
+        return rendered.changes if rendered is not None and self.messages is None else []
+
+    @property
+    def render_options(self) -> RenderOptions:
+        """How the messages of an update are rendered, which follow those of a ``thread``."""
+        used_ids = frozenset(self.provider.call_ids(self.messages or ()))
+        return RenderOptions(self.ids, self.model, self.endpoint, used_ids)
+
+    @property
+    def call_ids(self) -> set[str]:
+        """The ids of all calls of the conversation; a new call must not get a canonical id among them."""
+        blocks = [block for content in self.contents for block in content.blocks]
+        known = {block.id for block in blocks if isinstance(block, ToolCallBlock)}
+        return known | self.provider.call_ids(self.messages or ())
+
+    def with_target(self, target: Target) -> RoundContext:
+        """Return the same context for another provider, model and endpoint."""
+        return replace(self, provider=providers.get(target.provider), model=target.model, endpoint=target.endpoint)
+
+    def with_update(self, update: ThreadUpdate, *, is_round_over: bool = False) -> RoundContext:
+        """Return the context with an update in the conversation: of the same round, or of the next one.
+
+        In the next round a choice that forced a tool is cleared. Kept, it would force a call in every round
+        (openai/openai-agents-python#263, vercel/ai#3944).
+        """
+        fields = {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without what was rendered
+        fields["contents"] = self.contents + update.contents
+        if self.messages is not None:
+            fields["messages"] = self.messages + update.messages
+        if is_round_over:
+            fields["round"] = self.round + 1
+            if self.tool_choice not in ("auto", "none"):
+                fields["tool_choice"] = None
+        context = object.__new__(type(self))  # dataclasses.replace() takes ten times as long
+        context.__dict__.update(fields)
+        return context
+
+
+Stream = TypeVar("Stream")
+
+#: ``create_new_stream(context)``: returns the chunks of a stream (an iterable, sync or async), a response, or an
+#: awaitable or context manager of one.
+CreateStream: TypeAlias = Callable[[RoundContext], Any]
+
+#: ``before_follow_up(context)``: called before each request but the first; what it returns replaces the context.
+BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
+
+#: ``on_overflow(error, context)``: called when a request exceeds the model's context; what it returns replaces the
+#: context, and the request is made again.
+OnOverflow: TypeAlias = Callable[[StreamError, RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
+
+
+async def check_hook(name: str, value: Any, context: RoundContext) -> RoundContext | None:
+    """Return the awaited value of a hook, checked.
+
+    Args:
+        name: the hook.
+        value: its value, or an awaitable of it.
+        context: its argument.
+
+    Raises:
+        UsageError: the value is no context, or one that cannot be requested.
+    """
+    if isawaitable(value):
+        value = await value
+    if value is None:
+        return None
+    if not isinstance(value, RoundContext):
+        raise UsageError(f"{name} must return a RoundContext or None, not {type(value).__name__}")
+    if value.messages is not None and value.provider is not context.provider:
+        raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
+    return value
+
+
+@overload
+async def finalize_tool_execution(
+    context: RoundContext, update: ThreadUpdate, create_new_stream: Callable[[RoundContext], Awaitable[Stream]]
+) -> tuple[RoundContext, Stream]: ...
+@overload
+async def finalize_tool_execution(
+    context: RoundContext, update: ThreadUpdate, create_new_stream: Callable[[RoundContext], Stream]
+) -> tuple[RoundContext, Stream]: ...
+async def finalize_tool_execution(
+    context: RoundContext, update: ThreadUpdate, create_new_stream: Callable[[RoundContext], Any]
+) -> tuple[RoundContext, Any]:
+    """End a round's tool execution, in a loop of your own: make the next request.
+
+    Args:
+        context: that of the round.
+        update: what the round adds to the conversation.
+        create_new_stream: called with the next context; an awaitable that it returns is awaited.
+
+    Returns:
+        The next round's context, with the update in the conversation, the round counted and a forced tool choice
+        cleared; and the stream that ``create_new_stream`` made for it.
+
+    Raises:
+        Exception: what ``create_new_stream`` raised.
+    """
+    next_context = context.with_update(update, is_round_over=True)
+    stream = create_new_stream(next_context)
+    return next_context, await stream if isawaitable(stream) else stream

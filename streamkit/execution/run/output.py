@@ -1,0 +1,103 @@
+"""The structured output of a run: read from the model's text or from its call, and corrected by the model. Pure.
+
+Where the request has a tool for the output (``providers.output_form``), the run has this tool too: a call of it that
+fits is the output, and one that does not fails as any other call, so that the model gets the reason as its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from streamkit.calls import ToolCall
+from streamkit.errors import InvalidOutput, ToolFailed
+from streamkit.execution.durable.entries import StoredResult
+from streamkit.execution.round.thread_update import ThreadUpdate
+from streamkit.execution.run.context import RoundContext
+from streamkit.history import Content
+from streamkit.output import OUTPUT_TOOL, Growing, OutputType
+from streamkit.reading.turn import Turn
+from streamkit.tools import Tool, ToolContext
+
+__all__ = ["RunOutput", "correction", "to_update"]
+
+T = TypeVar("T")
+
+
+class RunOutput(Generic[T]):
+    """The output of one run.
+
+    Args:
+        output_type: what it must be.
+        retries: how many rounds with a wrong output the model may correct.
+
+    Attributes:
+        value: the output; None before it is there.
+        is_set: it is there.
+        tool: the tool whose arguments may be the output.
+    """
+
+    def __init__(self, output_type: OutputType[T], retries: int) -> None:
+        self.value: T | None = None
+        self.is_set = False
+        self.tool = Tool(self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"})
+        self._type = output_type
+        self._retries = retries
+        self._failures = 0  # rounds with a wrong output
+        self._error: InvalidOutput | None = None  # of the current round
+
+    async def _accept(self, streamkit_context: ToolContext, **arguments: Any) -> str:
+        """Take the arguments of a call as the output."""
+        self._read(streamkit_context.call.arguments_text)
+        if self._error is not None:
+            raise ToolFailed(str(self._error))
+        return "The answer was accepted."
+
+    def restore(self, calls: Sequence[ToolCall], results: Sequence[StoredResult]) -> None:
+        """Read the output, or what was wrong with it, from the calls that had results when the run was left."""
+        have_results = {result.call_id for result in results}
+        for call in calls:
+            if call.name == OUTPUT_TOOL and call.id in have_results:
+                self._read(call.arguments_text)
+
+    def _read(self, text: str) -> None:
+        growing = Growing(self._type)
+        growing.feed(text)
+        try:
+            self.value = growing.close()
+        except InvalidOutput as error:
+            self._error = error
+        else:
+            self.is_set, self._error = True, None
+
+    def check_round(self, text: str | None) -> InvalidOutput | None:
+        """Return why the output of a round does not fit; None if it fits, or if the round had none.
+
+        Args:
+            text: the text of the round, if it is the answer; None if the round made calls.
+        """
+        if text is not None and not self.is_set:
+            self._read(text)
+        error, self._error = self._error, None
+        self._failures += error is not None
+        return error
+
+    @property
+    def may_correct(self) -> bool:
+        """True if the model may correct a wrong output in a further round."""
+        return self._failures <= self._retries
+
+    def is_called(self, turn: Turn) -> bool:
+        """Return True if a turn calls the tool of the output."""
+        return any(call.name == OUTPUT_TOOL for call in turn.executable)
+
+
+def correction(error: InvalidOutput) -> Content:
+    """Return the message in which the model reads why its text is not the output."""
+    return Content.human(f"{error}. Reply with the corrected output, and with nothing else.")
+
+
+def to_update(message: Content, context: RoundContext) -> ThreadUpdate:
+    """Return what a correction adds to the conversation of a context."""
+    rendered = context.provider.render([message], model=context.model, endpoint=context.endpoint)
+    return ThreadUpdate(rendered.messages, [message], [], [])

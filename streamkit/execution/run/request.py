@@ -1,0 +1,190 @@
+"""One request of the loop: the stream of ``create_new_stream``, opened and read, with retries and fallbacks.
+
+A request that fails before its first event is made again, to the same provider and then to the fallbacks, as
+``policies`` decides (``docs/rules.md``, "Rounds"). This module must not depend on the conversation; of HTTP it uses
+only the response that exceptions carry.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from inspect import isawaitable
+from typing import Any
+
+import anyio
+
+from streamkit.calls import StreamError, StreamWarning
+from streamkit.errors import UsageError
+from streamkit.events import Event, Warned
+from streamkit.execution.run.batches import Batches
+from streamkit.execution.run.context import CreateStream, RoundContext, Target
+from streamkit.execution.run.policies import delay, is_retryable
+from streamkit.reading.source import Source, is_readable
+from streamkit.reading.source_failure import is_io_failure
+from streamkit.reading.stream_reader import TurnReading
+from streamkit.reading.time_limits import TimeLimits, has_content
+from streamkit.reading.turn import Turn
+
+__all__ = ["StreamRequest"]
+
+# Awaitables and context managers around a stream, nested; the limit ends one that returns itself when entered.
+_MAX_WRAPPERS = 8
+
+
+class StreamRequest:
+    """One turn, requested in as many attempts as needed. It is read once.
+
+    Args:
+        create_new_stream: the caller's function.
+        context: what the request is made from.
+        create_turn: returns the turn of an attempt.
+        retries: how often a request that failed before its first event is made again, for each provider.
+        fallbacks: the targets to try next; those that were tried are removed.
+        on_overflow: called once with the error of a request that exceeds the context; returns the context of the next
+            attempt, or None.
+        limits: how long each attempt is waited for, and the deadline of all of them, on anyio's clock.
+
+    Attributes:
+        context: of the last attempt: its provider may be a fallback.
+        turn: of the last attempt; None before the first.
+        exception: what ``create_new_stream`` or the stream raised; None if nothing was.
+        has_events: the first event has arrived, so that no other attempt will follow.
+        warnings: of attempts that failed.
+    """
+
+    def __init__(
+        self,
+        create_new_stream: CreateStream,
+        context: RoundContext,
+        create_turn: Callable[[RoundContext], Turn],
+        *,
+        retries: int = 0,
+        fallbacks: list[Target],
+        on_overflow: Callable[[StreamError, RoundContext], Awaitable[RoundContext | None]] | None = None,
+        limits: TimeLimits | None = None,
+    ) -> None:
+        self._create_new_stream = create_new_stream
+        self._create_turn = create_turn
+        self._retries = retries
+        self._fallbacks = fallbacks
+        self._on_overflow = on_overflow
+        self._limits = limits
+        self.context = context
+        self.turn: Turn | None = None
+        self.exception: Exception | None = None
+        self.has_events = False
+        self.warnings: list[StreamWarning] = []
+
+    async def batches(self, follow: Callable[[list[Event]], Awaitable[list[Event]]] | None = None) -> Batches:
+        """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
+
+        Args:
+            follow: called after each batch of the turn that counts; it returns the events to yield next.
+
+        Raises:
+            UsageError: what ``create_new_stream`` returned cannot be read.
+            Exception: what else ``create_new_stream`` raised, unchanged: it is a defect of the program.
+        """
+        attempts = 0
+        while True:
+            attempts += 1
+            self.turn = turn = self._create_turn(self.context)
+            early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
+            async with AsyncExitStack() as stack:
+                source = await self._open_source(turn, stack)
+                reading = TurnReading(turn, source)
+                batches = reading.batches()
+                stack.push_async_callback(batches.aclose)
+                async for events in batches:
+                    early_events += events
+                    if not self.has_events and not has_content(events):
+                        continue
+                    self.has_events = True
+                    yield early_events
+                    if follow is not None:
+                        if following := await follow(early_events):
+                            yield following
+                    elif not turn.closed:  # the other inputs need not be looked at
+                        yield batches if reading.next_input is None else reading
+                    early_events = []
+                self.exception = source.exception
+            error = turn.error
+            if self.has_events or error is None:
+                if early_events:
+                    yield early_events
+                return
+            if (shorter := await self._shorten(error)) is not None:
+                attempts = 0
+                self.context = shorter
+                message = f"{error.message}; the request is made again with the history of on_overflow"
+                yield [self._warn("history_shortened", message)]
+                continue
+            wait = delay(error, attempts, random.random()) if self._can_retry(error, attempts) else None  # noqa: S311
+            if wait is not None and self._is_in_time(wait):
+                message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
+                yield [self._warn("request_retried", message)]
+                await anyio.sleep(wait)
+            elif self._fallbacks and self._is_in_time(0):
+                attempts = 0
+                message = f"{self.context.provider.name} failed with {error.kind}: {error.message}"
+                self.context = self.context.with_target(self._fallbacks.pop(0))
+                yield [self._warn("provider_fallback", f"{message}; the next provider is {self.context.provider.name}")]
+            else:
+                yield early_events
+                return
+            self.exception = None
+
+    async def _shorten(self, error: StreamError) -> RoundContext | None:
+        """Return the context that the hook makes for a request that exceeds the model's context, None without one."""
+        hook = self._on_overflow
+        if error.code != "context_overflow" or hook is None or not self._is_in_time(0):
+            return None
+        self._on_overflow = None
+        return await hook(error, self.context)
+
+    def _warn(self, code: str, message: str) -> Warned:
+        self.warnings.append(StreamWarning(code, message))
+        return Warned(code, message)
+
+    def _can_retry(self, error: StreamError, attempts: int) -> bool:
+        return attempts <= self._retries and is_retryable(error, self.exception)
+
+    def _is_in_time(self, seconds: float) -> bool:
+        deadline = None if self._limits is None else self._limits.deadline
+        return deadline is None or anyio.current_time() + seconds < deadline
+
+    async def _open_source(self, turn: Turn, stack: AsyncExitStack) -> Source:
+        """Return the stream of an attempt; one without input, but with an error, if it could not be opened."""
+        failed = Source(turn, ())
+        limits = self._limits
+        try:
+            if limits is None:
+                return Source(turn, await self._open(stack))
+            now = anyio.current_time()
+            with anyio.CancelScope(deadline=limits.expiry(now, now, has_first_event=False)):
+                return Source(turn, await self._open(stack), limits=limits, started=now)
+            failed.error = limits.error(anyio.current_time(), has_first_event=False)
+        except Exception as error:
+            if not is_io_failure(error):
+                turn.close(error)
+                raise
+            failed.report(error)  # no connection, or a rejected request
+        return failed
+
+    async def _open(self, stack: AsyncExitStack) -> Any:
+        """Call ``create_new_stream``; return its value, awaited and entered until it can be read."""
+        stream = self._create_new_stream(self.context)
+        for _ in range(_MAX_WRAPPERS):
+            if is_readable(stream):
+                return stream
+            if hasattr(stream, "__aenter__"):
+                stream = await stack.enter_async_context(stream)
+            elif isawaitable(stream):
+                stream = await stream
+            elif hasattr(stream, "__enter__"):
+                stream = stack.enter_context(stream)
+            else:
+                break
+        raise UsageError(f"create_new_stream returned {type(stream).__name__}, which cannot be read as a stream")

@@ -1,0 +1,239 @@
+"""One request to one upstream: from the client's body to the client's bytes.
+
+The order is fixed: the body is read, opaque state that the upstream made is restored, and the request is written for
+the upstream. `Conversion` does the rest, with the events of its response.
+
+The upstream is always asked for a stream; a client that asked for none gets one body at the end. This module must not
+depend on ASGI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
+from functools import partial
+from operator import is_
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+
+from streamkit import providers
+from streamkit.calls import StreamError
+from streamkit.errors import UsageError
+from streamkit.gateway.conversion import Conversion
+from streamkit.gateway.routes import Route, client_provider
+from streamkit.gateway.stored_responses import StoredResponses, refuse_references_to_openai
+from streamkit.gateway.translation.opaque_state import restore_state
+from streamkit.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers, open_response
+from streamkit.providers.requests.body_fields import asks_for_usage
+from streamkit.providers.writing.provider_writer import Writer
+from streamkit.reading.source import Source, headers_of
+from streamkit.reading.source_failure import find_failed_response, is_io_failure
+from streamkit.reading.stream_reader import event_batches
+from streamkit.reading.time_limits import TimeLimits, has_content
+from streamkit.reading.turn import Turn
+from streamkit.values.model_copy import copy_with
+
+__all__ = ["Attempt"]
+
+
+class Attempt:
+    """One request to one upstream. `parts` is read once.
+
+    Args:
+        upstream: the upstream.
+        route: the route of the client's request.
+        body: the client's decoded body.
+        headers: the client's headers, with names in lower case.
+        stored: where the response is stored for later requests; None if the client's wire has no references.
+
+    Raises:
+        UsageError: the body is no request of the client's wire, or refers to what the upstream cannot have.
+
+    Attributes:
+        target: the upstream's provider.
+        client: the provider whose form the response to the client has.
+        request: the client's request in neutral form.
+        model: the upstream's model.
+        changes: a sentence for each thing of the request that was changed or left out.
+        response_headers: the headers of the upstream's response, once it began.
+        watch: returns the response that is read in place of the upstream's; None for the upstream's own.
+        defect: what ``Upstream.ask``, or the reading of what it returned, has raised about a wrong use of this package:
+            no error of the client's request. None if there is none.
+        has_ended: the last part was yielded.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        route: Route,
+        body: Any,
+        headers: Mapping[str, str],
+        stored: StoredResponses | None = None,
+    ) -> None:
+        self._upstream = upstream
+        self._client_body = body
+        self._stored = stored
+        self._as_array = route.as_array
+        self.target = target = providers.get(upstream.provider)
+        self.client = client_provider(route, target)
+        self.changes: list[str] = []
+        if stored is not None and target.package != self.client.package:
+            refuse_references_to_openai(body)
+        request = providers.parse_request(
+            body, self.client, model=route.model, stream=route.stream, changes=self.changes
+        )
+        contents = restore_state(request.contents, self.changes)
+        is_restored = not all(map(is_, contents, request.contents))
+        self.request = copy_with(request, contents=contents) if is_restored else request
+        self.model = upstream.model_for(request.settings.model)
+        self._body = providers.render_request(
+            self.request,
+            target,
+            stream=True,
+            settings=None if self.model == request.settings.model else {"model": self.model},
+            endpoint=upstream.endpoint,
+            unsupported="text",
+            changes=self.changes,
+        )
+        self._headers = feature_headers(self.client, target, headers)
+        self._conversion: Conversion | None = None
+        self.response_headers: Mapping[str, str] = {}
+        self.watch: Watch | None = None
+        self.defect: UsageError | None = None
+        self.has_ended = False
+
+    @property
+    def conversion(self) -> Conversion:
+        """The conversion of the response, which is made when it is first needed: the request does not wait for it."""
+        if self._conversion is None:
+            self._conversion = Conversion(
+                self._upstream,
+                self.target,
+                self.client,
+                self.request,
+                self.model,
+                has_new_id=self._stored is not None,
+                framing="json_array" if self.request.stream and self._as_array else None,
+                usage_chunk=asks_for_usage(self._client_body),
+            )
+        return self._conversion
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the conversion was made."""
+        return self._conversion is not None
+
+    def prepare(self) -> None:
+        """Make the conversion, while the upstream is waited for. An error is raised where the conversion is used."""
+        with suppress(Exception):
+            _ = self.conversion
+
+    @property
+    def turn(self) -> Turn:
+        """The upstream's response."""
+        return self.conversion.turn
+
+    @property
+    def writer(self) -> Writer:
+        """The writer of the client's response."""
+        return self.conversion.writer
+
+    @property
+    def error(self) -> StreamError | None:
+        """The error with which the response ends, None if it is complete or not at its end yet."""
+        return self.writer.error
+
+    async def parts(self, *, waits_for_content: bool = False) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes for the client as they become known.
+
+        The first ones come no sooner than the response has begun without an error. If it fails before, nothing is
+        yielded, and ``error`` is set.
+
+        Args:
+            waits_for_content: a response begins with its first content, because another upstream can be asked until
+                then; else with its first event, so that a client learns at once that it has begun.
+        """
+        data, has_begun = b"", False
+        async with AsyncExitStack() as stack:
+            source = await self._open(stack)
+            turn, writer, write = self.turn, self.writer, self.conversion.write
+            try:
+                async with aclosing(event_batches(turn, source)) as batches:
+                    async for batch in batches:
+                        is_done = turn.done
+                        events = [*batch, *turn.close()] if is_done else batch
+                        if written := write(events):
+                            data += written
+                            has_begun = (
+                                has_begun or (not waits_for_content and turn.error is None) or has_content(events)
+                            )
+                        if is_done:
+                            break  # the client gets the end before the end of the upstream's body is read
+                        if data and has_begun:
+                            yield data
+                            data = b""
+                    data += writer.close()
+                    is_complete = turn.error is None and self.error is None  # an error that is not read is logged
+                    if is_complete and self._stored is not None and writer.response_id is not None:
+                        self._stored.add(writer.response_id, self._client_body, writer.items)
+                    if has_begun or is_complete:
+                        self.has_ended = True
+                        yield data
+            except UsageError as error:
+                self.defect = error
+                raise
+
+    async def _open(self, stack: AsyncExitStack) -> Source:
+        """Return the upstream's response; one without input, but with an error, if it could not be opened."""
+        endpoint = self.target.traits.endpoint
+        path = endpoint.path
+        request = UpstreamRequest(
+            path=path.format(model=quote(self.model, safe="")) if "{" in path else path,
+            headers={**endpoint.headers, **self._headers},
+            body=self._body,
+            model=self.model,
+        )
+        seconds = self._upstream.first_event_timeout
+        try:
+            if seconds is None:
+                response = await self._ask(request, stack)
+                return Source(self.turn, response)
+            limits, started = TimeLimits(first_event=seconds), anyio.current_time()
+            with anyio.move_on_after(seconds):
+                response = await self._ask(request, stack)
+                return Source(self.turn, response, limits=limits, started=started)
+            failed = Source(self.turn, ())
+            failed.error = limits.error(anyio.current_time(), has_first_event=False)
+        except Exception as error:
+            if not is_io_failure(error):
+                raise
+            if (rejection := find_failed_response(error)) is not None:
+                self.response_headers = {name.lower(): value for name, value in rejection.headers.items()}
+            failed = Source(self.turn, ())
+            failed.report(error)
+        return failed
+
+    async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
+        try:
+            asked = open_response(self._upstream, request)
+            opened = asked if self.watch is None else self.watch(request, asked)
+            response = await opened.__aenter__()
+        except UsageError as error:
+            self.defect = error
+            raise
+        stack.push_async_exit(partial(_close, opened))
+        self.response_headers = headers_of(response)
+        return response
+
+
+async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> bool | None:
+    """Close an upstream's response. A connection that fails at that changes nothing: the response was read, or left."""
+    try:
+        return await opened.__aexit__(*failure)
+    except Exception as error:
+        is_canceled = isinstance(failure[1], anyio.get_cancelled_exc_class())  # by a task group of ``ask``, for example
+        if is_canceled or error is failure[1] or not is_io_failure(error):
+            raise
+        return False

@@ -1,0 +1,197 @@
+"""Complete responses of the gateway: errors in the words of the client's wire, and lists of models.
+
+Requests that a web page of another site makes, to which a gateway without a key is open. Pure.
+
+Without the headers of CORS a browser shows no response to such a page, and asks before it sends JSON. But it sends a
+text or a form at once, so that any page could have a model asked at the user's cost; and a site whose name was made to
+lead to this computer (DNS rebinding) counts as the gateway's own: https://nvd.nist.gov/vuln/detail/CVE-2024-28224.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from streamkit.calls import ErrorCode, StreamError
+from streamkit.gateway.attempt import Attempt
+from streamkit.providers.provider import Provider
+
+__all__ = [
+    "NO_THREADS",
+    "error_sentence",
+    "error_status",
+    "failed_event",
+    "failed_reply",
+    "is_from_another_site",
+    "models_reply",
+    "refusal",
+    "thread_refusal",
+    "unknown_path",
+]
+
+
+Json = dict[str, Any]
+#: The status of an upstream's failure that is no response of its server.
+_STATUS_OF_KIND = {
+    "transport_error": 502,
+    "protocol_error": 502,
+    "stream_truncated": 502,
+    "limit_exceeded": 502,
+    "timed_out": 504,
+}
+NO_THREADS = "this gateway holds no threads: send the whole conversation, without 'thread'"
+#: When these models were made is not known, and the SDKs need a date.
+_CREATED = "1970-01-01T00:00:00Z"
+
+
+def refusal(
+    client: Provider,
+    status: int,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    code: ErrorCode | None = None,
+) -> Response:
+    """Return an error of the gateway itself, in the client's wire; *code* if the status alone does not name it."""
+    name = None if code is None else client.writer().error_rules.names().get(code)
+    return _error_reply(client, status, client.error_body(status, message, name), name, headers or {})
+
+
+def unknown_path(client: Provider, method: str, path: str) -> str:
+    """Return the message about a path that the gateway does not serve: that of OpenAI, and the path of the wire."""
+    example = client.traits.endpoint.route_example
+    return f"Invalid URL ({method} {path}): this gateway has no such path; this wire is asked by POST {example}"
+
+
+def _error_reply(client: Provider, status: int, body: Json, code: str | None, headers: Mapping[str, str]) -> Response:
+    endpoint, named = client.traits.endpoint, {}
+    name = code or endpoint.error_names.get(status)
+    if endpoint.error_name_header is not None and name is not None:
+        named = {endpoint.error_name_header: name[:1].upper() + name[1:]}
+    return JSONResponse(body, status, {**headers, **named})
+
+
+def error_status(error: StreamError, status: int) -> int:
+    """Return the HTTP status of an error of an upstream.
+
+    Args:
+        error: the error.
+        status: the status by the error's code (``Writer.error_fields``).
+    """
+    if error.code is None and error.status is not None and 500 <= error.status < 600:  # no server sends another one
+        return error.status
+    return _STATUS_OF_KIND.get(error.kind, status)
+
+
+def thread_refusal(client: Provider, body: Any) -> Response | None:
+    """Return the refusal of a request that continues a stored conversation; None for any other request.
+
+    A request with ``thread`` has only the new messages and no tools. The gateway holds no conversation of Anthropic's
+    clients, and left out, the field would lose the conversation. With this error the SDK's ``toolRunner`` sends all of
+    it from then on (``ThreadUnsupportedRequestError`` in
+    https://github.com/anthropics/anthropic-sdk-typescript/blob/main/src/resources/messages/messages.ts).
+    """
+    if client.name != "anthropic" or not isinstance(body, dict) or body.get("thread") is None:
+        return None
+    refused = client.error_body(400, NO_THREADS)
+    refused["error"]["details"] = {"error_code": "thread_unsupported_request"}
+    return JSONResponse(refused, 400)
+
+
+def error_sentence(error: StreamError) -> str:
+    """Return an error as the report of a request has it: its code and its message."""
+    return f"{error.code or error.kind}: {error.message}"
+
+
+def failed_reply(attempt: Attempt, error: StreamError, headers: Mapping[str, str]) -> Response:
+    """Return an upstream's error, before the first byte, as a response of the client's wire."""
+    by_code, message, code = attempt.writer.error_fields(error)
+    status = error_status(error, by_code)
+    waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
+    body = attempt.writer.own_error(attempt.client.error_body(status, message, code), error)
+    return _error_reply(attempt.client, status, body, code, {**headers, **waiting})
+
+
+def failed_event(attempt: Attempt, error: StreamError) -> bytes:
+    """Return an upstream's error, in a response that has begun with heartbeats, as an event of the client's wire."""
+    by_code, message, code = attempt.writer.error_fields(error)
+    return attempt.client.error_event(error_status(error, by_code), message, code)
+
+
+def models_reply(client: str, models: Sequence[str], wanted: str | None) -> Response | None:
+    """Return the list of models, or one of them, in the client's wire; None if there is no model of that name.
+
+    Args:
+        client: the name of the client's provider.
+        models: the names of the models.
+        wanted: the model that the client asks for; None for all.
+    """
+    if client == "gemini":
+        entries = [_gemini_model(name) for name in models]
+        whole: Json = {"models": entries}
+    elif client == "ollama":
+        entries = [{"name": name, "model": name} for name in models]
+        whole = {"models": entries}
+    else:
+        # Anthropic and OpenAI have the same path; each SDK reads its own fields.
+        entries = [_model(name) for name in models]
+        ends = {"first_id": models[0], "last_id": models[-1]} if models else {"first_id": None, "last_id": None}
+        whole = {"object": "list", "data": entries, "has_more": False, **ends}
+    if wanted is None:
+        return JSONResponse(whole)
+    return JSONResponse(entries[models.index(wanted)]) if wanted in models else None
+
+
+def _model(name: str) -> Json:
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "display_name": name,
+        "created": 0,
+        "created_at": _CREATED,
+        "owned_by": "streamkit",
+    }
+
+
+def _gemini_model(name: str) -> Json:
+    return {
+        "name": f"models/{name}",
+        "displayName": name,
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent"],
+    }
+
+
+#: The types that a browser sends without asking; "" is a body without a type.
+#: https://fetch.spec.whatwg.org/#cors-safelisted-request-header
+_SENT_AT_ONCE = ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
+
+
+def is_from_another_site(headers: Mapping[str, str]) -> bool:
+    """Return whether a web page of another site has sent a request with a body, which it must not.
+
+    Other programs send no ``Origin``; apps and extensions with a browser inside send one, and JSON.
+
+    Args:
+        headers: the request's headers, with names in lower case.
+    """
+    origin = headers.get("origin")
+    if origin is None:
+        return False
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    host = headers.get("host", "").lower()
+    # The gateway serves no page, so none can be of its own. One behind a proxy has an address with https.
+    return kind in _SENT_AT_ONCE or (origin.lower() == f"http://{host}" and _is_public_name(host))
+
+
+def _is_public_name(host: str) -> bool:
+    """Return whether a host, with or without a port, may be a name of the public DNS."""
+    name, _, port = host.rpartition(":")
+    name = (name if port.isdecimal() else host).removesuffix(".")
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return "." in name and not name.endswith(".localhost")
+    return False

@@ -1,0 +1,454 @@
+"""One request and its response as they grow, for the page, for reports and for ``streamkit inspect``.
+
+``ObservedExchange`` takes copies: the request, the status, the bytes, the end. It splits the bytes into frames and
+reads them with another ``Turn``, so that each row has a frame and the events that it caused. Rows are encoded once, as
+JSON without secrets. The module is pure: it has no clock and no event loop, and times are given to it.
+
+The cost of a response: what the provider reports, else the list price of its model, if it is known.
+
+One line of text for an event, for lists of events. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from streamkit.bridges.prices import cost
+from streamkit.calls import StreamError, Usage
+from streamkit.errors import UsageError
+from streamkit.events import TurnEvent, to_json
+from streamkit.framing import DEFAULT_LIMIT, Frame
+from streamkit.gateway.tap.display_text import (
+    LONGEST_TEXT,
+    FramePieces,
+    clean_json,
+    decode_json,
+    request_text,
+    shorten,
+    show_text,
+)
+from streamkit.json_text import replace_lone_surrogates
+from streamkit.reading.response_body import ResponseBody
+from streamkit.reading.sdk_objects import to_plain
+from streamkit.reading.source import BYTES
+from streamkit.reading.turn import Turn
+
+__all__ = [
+    "ExchangeEnd",
+    "ExchangeStart",
+    "ObservedExchange",
+    "event_line",
+    "list_price",
+    "reported_cost",
+]
+
+
+def reported_cost(usage: Usage | None) -> float | None:
+    """Return the cost that the provider itself reports with the usage; None if it reports none.
+
+    OpenRouter does, in dollars: https://openrouter.ai/docs/use-cases/usage-accounting.
+    """
+    value = usage.raw.get("cost") if usage is not None and isinstance(usage.raw, dict) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def list_price(turn: Turn) -> float | None:
+    """Return the list price of a closed turn in dollars; None without usage, without a known price or the extra."""
+    if turn.usage is None:
+        return None
+    try:
+        return round(cost(turn), 6)
+    except (UsageError, ModuleNotFoundError):
+        return None
+
+
+_LONGEST = 400  # characters
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """Return one line that describes an event, without its type.
+
+    Args:
+        event: the event as plain data, as ``to_json`` has it.
+    """
+    describe = _LINES.get(event.get("type", ""))
+    line = _fields(event) if describe is None else describe(event)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+def _text(event: dict[str, Any]) -> str:
+    return str(event["text"])
+
+
+def _call(event: dict[str, Any]) -> str:
+    call = event["call"]
+    return " ".join(str(call[name]) for name in ("name", "state", "id") if call.get(name))
+
+
+def _delta(event: dict[str, Any]) -> str:
+    return f"{event['call']['name']}  {event.get('arguments_delta', event.get('arguments_text', ''))}"
+
+
+def _usage(event: dict[str, Any]) -> str:
+    figures = {name: value for name, value in event["usage"].items() if name != "raw" and value is not None}
+    return ", ".join(f"{value} {name.removesuffix('_tokens').replace('_', ' ')}" for name, value in figures.items())
+
+
+def _finished(event: dict[str, Any]) -> str:
+    raw = event.get("raw")
+    return str(event["reason"]) + ("" if raw in (None, event["reason"]) else f" ({raw})")
+
+
+def _failed(event: dict[str, Any]) -> str:
+    error = event["error"]
+    return ": ".join(str(error[name]) for name in ("kind", "code", "message") if error.get(name))
+
+
+def _warned(event: dict[str, Any]) -> str:
+    return f"{event['code']}: {event['message']}"
+
+
+def _started(event: dict[str, Any]) -> str:
+    return " ".join(str(event[name]) for name in ("model", "response_id") if event.get(name))
+
+
+def _server_tool(event: dict[str, Any]) -> str:
+    data = event.get("data")
+    shown = data if isinstance(data, str) else "" if data is None else msgspec.json.encode(data).decode()
+    return f"{event['name']} {event['phase']} {shown}".rstrip()
+
+
+def _fields(event: dict[str, Any]) -> str:
+    """Return the other fields of an event as JSON."""
+    shown = {name: value for name, value in event.items() if name != "type" and value not in (None, 0, {}, [])}
+    return msgspec.json.encode(shown).decode() if shown else ""
+
+
+_LINES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "text": _text,
+    "reasoning": _text,
+    "refusal": _text,
+    "tool_call_start": _call,
+    "tool_call_delta": _delta,
+    "tool_call_end": _call,
+    "tool_call_ready": _call,
+    "arguments_restated": _delta,
+    "usage_report": _usage,
+    "finished": _finished,
+    "failed": _failed,
+    "warned": _warned,
+    "response_started": _started,
+    "server_tool": _server_tool,
+}
+_LONGEST_REQUEST = 512 * 1024  # characters that are shown of a request
+_MOST_ROWS = 16 * 1024 * 1024  # bytes of the rows of one exchange that are kept
+
+
+class ExchangeStart(Struct, frozen=True, kw_only=True):
+    """The request of an exchange.
+
+    Attributes:
+        at: the time, in seconds since 1970; None if it is not known.
+        method: the HTTP method of the client's request.
+        path: its path, with the query if there is one.
+        client: the wire of the client; None if it is not known.
+        provider: the provider whose wire the response has; None if the response is not one of a model.
+        address: the base URL of the upstream.
+        model: the client's name of the model.
+        upstream_model: the upstream's.
+        request: the body that the upstream got: plain data, or bytes.
+        secrets: texts that are masked wherever they appear.
+    """
+
+    at: float | None
+    method: str
+    path: str
+    client: str | None = None
+    provider: str | None = None
+    address: str | None = None
+    model: str | None = None
+    upstream_model: str | None = None
+    request: Any = None
+    secrets: tuple[str, ...] = ()
+
+
+class ExchangeEnd(Struct, frozen=True, kw_only=True):
+    """The end of an exchange.
+
+    Attributes:
+        at: the time, in seconds since 1970; None if it is not known.
+        status: the HTTP status that the client got; None if it is that of the response.
+        error: what failed outside of the response, such as the connection.
+        disconnected: whether the client disconnected before the end.
+        changes: a sentence for each thing of the request or the response that was changed or left out.
+    """
+
+    at: float | None
+    status: int | None = None
+    error: str | None = None
+    disconnected: bool = False
+    changes: Sequence[str] = ()
+
+
+class ObservedExchange:
+    """A request and its response as they grow.
+
+    Args:
+        key: the number of the exchange.
+        start: the request.
+        pause: called while a long request is searched for secrets, as in ``redact``.
+
+    Attributes:
+        key: the number of the exchange.
+        rows: the newest rows, as JSON: ``n`` (the number of the row), ``at`` (seconds since the request, None if they
+            are not known), ``frames``
+            (``name``, ``data``) and ``events`` (``line``, a short text, and ``event``).
+        first_row: the number of the first row that is kept.
+        turn: the response; None if it is not one of a model.
+    """
+
+    def __init__(self, key: int, start: ExchangeStart, pause: Callable[[], object] | None = None) -> None:
+        self.key = key
+        self.rows: deque[bytes] = deque()
+        self.first_row = 0
+        self._secrets = start.secrets
+        self._model = start.model or _named_model(start.request)
+        request = None if start.request is None else request_text(start.request, start.secrets, pause)
+        self._request = None if request is None else shorten(request, _LONGEST_REQUEST)
+        self._start = replace(start, request=None)
+        self._size = 0  # bytes of the rows
+        self.turn: Turn | None = None
+        if start.provider is not None:
+            # Some wires have no response id; only the ids of calls depend on the key.
+            self.turn = Turn(
+                start.provider, f"exchange_{key}", endpoint=start.address, model=start.upstream_model or self._model
+            )
+        framing = self.turn.provider.traits.framing if self.turn is not None else "sse"
+        self._body = ResponseBody(framing, DEFAULT_LIMIT, failed=False)
+        self._pieces = FramePieces()
+        self._head = b""  # of the body, for one without frames
+        self._bytes = 0
+        self._last = start.at
+        self._has_input = False
+        self._first_byte: float | None = None
+        self._status: int | None = None
+        self._end: ExchangeEnd | None = None
+        self._notes: list[str] = []
+        self._lost = 0  # parts of the response
+        self._list_price: float | None = None  # in dollars
+
+    # ---------------------------------------------------------------- growth
+
+    def respond(self, at: float | None, status: int, headers: Mapping[str, str]) -> None:
+        """Take the status and the headers of the response."""
+        self._status = status
+        self._last = at
+        if self.turn is not None and self.turn.input_kind is None and not self.turn.closed:
+            self.turn.response(status, headers)
+
+    def receive(self, at: float | None, data: Any) -> None:
+        """Take the next input: bytes of the body, or a chunk as a dict or an SDK's object."""
+        if self._end is not None:
+            return
+        self._last = at if at is not None else self._last
+        if not self._has_input:
+            self._has_input = True
+            self._first_byte = at
+        if not isinstance(data, BYTES):
+            chunk = to_plain(data) if not isinstance(data, dict) else data
+            frames = [] if chunk is None else [(b"", msgspec.json.encode(chunk, enc_hook=str))]
+            self._add_row(at, frames, self._feed(data))
+            return
+        data = bytes(data)
+        self._bytes += len(data)
+        if len(self._head) < LONGEST_TEXT:
+            self._head += data[: LONGEST_TEXT - len(self._head)]
+        if self.turn is None:
+            self._add_row(at, [(b"", data)], [])
+            return
+        for piece in self._pieces.cut(data):
+            self._add_row(at, self._body.feed(piece), self._feed(piece))
+
+    def _feed(self, data: Any) -> Sequence[TurnEvent]:
+        return self.turn.feed(data) if self.turn is not None else ()
+
+    def lose(self, count: int) -> None:
+        """Take the number of parts of the response that could not be taken."""
+        self._lost += count
+
+    def add_note(self, note: str) -> None:
+        """Add a sentence about the observation, such as a body that cannot be decompressed."""
+        if note not in self._notes:
+            self._notes.append(note)
+
+    def end(self, end: ExchangeEnd) -> None:
+        """Take the end. A second one is ignored."""
+        if self._end is not None:
+            return
+        self._end = end
+        self._last = end.at
+        events: Sequence[TurnEvent] = ()
+        if self.turn is not None:
+            failure = "the client disconnected" if end.disconnected else end.error
+            # An error after the last byte is that of the response itself, which the turn reports in its own words.
+            is_cut = end.disconnected or (failure is not None and self._status is None)
+            events = self.turn.close(StreamError("transport_error", failure) if is_cut and failure else None)
+            self._list_price = list_price(self.turn)
+        frames = self._body.end()
+        has_rows = bool(self.rows or self.first_row or frames)
+        if not has_rows and self._head:
+            frames = [(b"", self._head)]
+        self._add_row(end.at, frames, events)
+
+    def _add_row(self, at: float | None, frames: Sequence[Frame], events: Sequence[TurnEvent]) -> None:
+        if not frames and not events:
+            return
+        shown = [
+            {"name": show_text(name, self._secrets), "data": show_text(data, self._secrets)} for name, data in frames
+        ]
+        row = {
+            "n": self.first_row + len(self.rows),
+            "at": self._since_start(at),
+            "frames": shown,
+            "events": [self._describe_event(event) for event in events],
+        }
+        line = msgspec.json.encode(row)
+        self.rows.append(line)
+        self._size += len(line)
+        while self._size > _MOST_ROWS and len(self.rows) > 1:
+            self._size -= len(self.rows.popleft())
+            self.first_row += 1
+
+    def _describe_event(self, event: TurnEvent) -> dict[str, Any]:
+        data = clean_json(to_json(event), self._secrets)
+        return {"line": event_line(decode_json(data)), "event": msgspec.Raw(data)}
+
+    # ---------------------------------------------------------------- views
+
+    @property
+    def size(self) -> int:
+        """The bytes that the exchange keeps, about: rows, request and response."""
+        return self._size + len(self._request or "") + self._bytes
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the exchange has ended."""
+        return self._end is not None
+
+    @property
+    def state(self) -> str:
+        """``waiting`` (for the response), ``streaming``, ``finished``, ``failed`` or ``disconnected`` (the client)."""
+        if self._end is None:
+            return "streaming" if self._has_input else "waiting"
+        if self._end.disconnected:
+            return "disconnected"
+        return "failed" if self._error() is not None else "finished"
+
+    def summary(self) -> dict[str, Any]:
+        """Return the facts of the exchange, without its rows, as plain data."""
+        start, turn, end = self._start, self.turn, self._end
+        usage = turn.usage if turn is not None else None
+        cost = reported_cost(usage)
+        summary: dict[str, Any] = {
+            "id": self.key,
+            "at": start.at,
+            "method": start.method,
+            "path": start.path,
+            "client": start.client,
+            "provider": start.provider,
+            "address": start.address,
+            "model": self._model,
+            "upstream_model": start.upstream_model,
+            "served_model": turn.model if turn is not None else None,
+            "response_id": turn.response_id if turn is not None else None,
+            "state": self.state,
+            "status": end.status if end is not None and end.status is not None else self._status,
+            "seconds": self._since_start(self._last),
+            "first_byte": self._since_start(self._first_byte),
+            "bytes": self._bytes,
+            "rows": self.first_row + len(self.rows),
+            "calls": len(turn.calls) if turn is not None else 0,
+            "finish": turn.finish if turn is not None else None,
+            "usage": _usage_figures(usage),
+            "cost": cost if cost is not None else self._list_price,
+            "is_list_price": cost is None and self._list_price is not None,
+            "warnings": turn.warnings if turn is not None else [],
+            "error": self._error(),
+            "changes": list(end.changes) if end is not None else [],
+            "notes": self._all_notes(),
+        }
+        plain = replace_lone_surrogates(msgspec.to_builtins(summary, enc_hook=str))
+        data: dict[str, Any] = msgspec.json.decode(clean_json(msgspec.json.encode(plain), self._secrets))
+        return data
+
+    def detail(self) -> bytes:
+        """Return all that is shown of the exchange, as JSON."""
+        return msgspec.json.encode(
+            {
+                "summary": self.summary(),
+                "request": self._request,
+                "first_row": self.first_row,
+                "rows": [msgspec.Raw(row) for row in self.rows],
+            }
+        )
+
+    @property
+    def request(self) -> str | None:
+        """The text of the request's body, without secrets."""
+        return self._request
+
+    def rows_from(self, number: int) -> Iterator[bytes]:
+        """Yield the rows with this number and later ones, those that are kept."""
+        yield from islice(self.rows, max(number - self.first_row, 0), None)
+
+    def _since_start(self, at: float | None) -> float | None:
+        """Return the seconds from the request to a time; None if one of the two is not known."""
+        start = self._start.at
+        return None if at is None or start is None else round(max(at - start, 0.0), 4)
+
+    def _error(self) -> dict[str, Any] | None:
+        error = self.turn.error if self.turn is not None else None
+        reported = self._end.error if self._end is not None else None
+        # Why a response is truncated is known where it was read.
+        if error is not None and not (error.kind == "stream_truncated" and reported is not None):
+            shown = {"kind": error.kind, "code": error.code, "message": error.message, "status": error.status}
+            return {name: value for name, value in shown.items() if value is not None}
+        if reported is not None:
+            return {"message": reported}
+        if self.turn is None and self._end is not None and (self._end.status or self._status or 0) >= 400:
+            return {"message": f"HTTP status {self._end.status or self._status}"}
+        return None
+
+    def _all_notes(self) -> list[str]:
+        notes = list(self._notes)
+        if self._lost:
+            parts = "1 part" if self._lost == 1 else f"{self._lost} parts"
+            notes.append(f"{parts} of the response came faster than they could be shown and are missing here")
+        if self.first_row:
+            notes.append(f"the first {self.first_row} rows are no longer kept")
+        return notes
+
+
+def _named_model(body: Any) -> str | None:
+    """Return the model that the body of a request names."""
+    if isinstance(body, BYTES):
+        with suppress(ValueError, RecursionError):
+            body = msgspec.json.decode(body)
+    model = body.get("model") if isinstance(body, dict) else None
+    return model if isinstance(model, str) else None
+
+
+def _usage_figures(usage: Usage | None) -> dict[str, int] | None:
+    """Return the figures of a usage that the provider sent."""
+    if usage is None:
+        return None
+    figures = {name: getattr(usage, name) for name in usage.__struct_fields__ if name != "raw"}
+    return {name: figure for name, figure in figures.items() if figure is not None}

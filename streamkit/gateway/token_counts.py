@@ -1,0 +1,177 @@
+"""Requests that count the tokens of their input: forwarded to an upstream of the same wire.
+
+A count belongs to the model's tokenizer and to the provider's form of the request, so that no other upstream and no
+estimate can give it. The body and the response are forwarded as they are, except the name of the model. This module
+must not depend on ASGI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+
+from streamkit import providers
+from streamkit.errors import UsageError
+from streamkit.gateway.routes import Route, client_provider
+from streamkit.gateway.upstream import (
+    Upstream,
+    UpstreamRequest,
+    feature_headers,
+    is_header_value,
+    limit_headers,
+    open_response,
+)
+from streamkit.providers.provider import Provider
+from streamkit.providers.writing.encoding import encode_json
+from streamkit.reading.sdk_objects import to_plain
+from streamkit.reading.source import BYTES, Source, headers_of, status_of
+from streamkit.reading.source_failure import find_failed_response, is_io_failure
+from streamkit.reading.turn import Turn
+
+__all__ = ["TokenCount", "can_count", "count_tokens"]
+
+#: Bytes of a response; counts and errors have a few hundred.
+_LONGEST = 1024 * 1024
+#: Seconds for a count, which takes a provider well below one.
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCount:
+    """The response of an upstream to a request that counts tokens.
+
+    Attributes:
+        upstream: the number of the upstream, from 1 on.
+        provider: the name of its provider.
+        model: its model.
+        status: the HTTP status.
+        headers: the headers of the response that say when to ask again.
+        body: the body, without secrets; None if there is no response.
+        error: what failed; None if nothing did.
+    """
+
+    upstream: int
+    provider: str
+    model: str
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    error: str | None = None
+
+
+def can_count(upstream: Upstream, client: str) -> bool:
+    """Return True if an upstream has the client's wire and counts tokens."""
+    target = providers.get(upstream.provider)
+    return target.package == providers.get(client).package and target.traits.endpoint.count_path is not None
+
+
+async def count_tokens(
+    upstreams: Sequence[Upstream], route: Route, body: Any, headers: Mapping[str, str]
+) -> TokenCount:
+    """Return the first response of an upstream that is no failure of the upstream, else the last one.
+
+    Args:
+        upstreams: the upstreams; those for which ``can_count`` is False are not asked, and there is another one.
+        route: the route of the client's request.
+        body: the client's decoded body.
+        headers: the client's headers, with names in lower case.
+
+    Raises:
+        UsageError: the body is no object, or names no model.
+    """
+    if not isinstance(body, dict):
+        raise UsageError("the body of a request must be a JSON object")
+    named = route.model if route.model is not None else body.get("model")
+    for number, upstream in enumerate(upstreams, 1):
+        if not can_count(upstream, route.client):
+            continue
+        model = upstream.model_for(named if isinstance(named, str) else None)
+        status, given, data, error = await _ask(upstream, _request(upstream, route, body, headers, model))
+        target = providers.get(upstream.provider)
+        count = TokenCount(
+            upstream=number,
+            provider=target.name,
+            model=model,
+            status=status,
+            headers=_limit_headers(route, target, given),
+            body=data,
+            error=error,
+        )
+        if status < 429:
+            break
+    return count
+
+
+async def _ask(upstream: Upstream, request: UpstreamRequest) -> tuple[int, Mapping[str, str], bytes | None, str | None]:
+    """Return the status, the headers, the body and the error of a response."""
+    try:
+        with anyio.fail_after(_PATIENCE):
+            async with open_response(upstream, request) as response:
+                status, headers, data = await _read(upstream, response)
+    except TimeoutError:
+        return 504, {}, None, f"the upstream did not count tokens within {_PATIENCE:g} seconds"
+    except UsageError as error:  # of the program, not of the client's request
+        raise RuntimeError(f"Upstream.ask: {error}") from error
+    except Exception as error:
+        if not is_io_failure(error):
+            raise
+        if (rejection := find_failed_response(error)) is None:
+            return 502, {}, None, f"the response to a count of tokens failed: {error or type(error).__name__}"
+        headers = {name.lower(): value for name, value in rejection.headers.items()}
+        status, data = rejection.status, rejection.body
+        if data[:1] != b"{":  # a text, which is no body of the wire
+            return status, headers, None, data.decode(errors="replace") or f"HTTP status {status}"
+    if len(data) > _LONGEST:
+        return 502, {}, None, f"the response to a count of tokens has more than {_LONGEST} bytes"
+    body = upstream.clean(data.decode(errors="replace")).encode()
+    return status, headers, body, None if status < 400 else f"the upstream refused to count tokens: status {status}"
+
+
+async def _read(upstream: Upstream, response: Any) -> tuple[int, Mapping[str, str], bytes]:
+    """Return the status, the headers and the body of a response; no more of a body than one part above the limit."""
+    source = Source(Turn(upstream.provider), response)  # opened and closed as that of a stream
+    data = bytearray()
+    try:
+        parts = source.open()
+        while len(data) <= _LONGEST:
+            try:
+                part = await anext(parts) if hasattr(parts, "__anext__") else next(parts)
+            except (StopAsyncIteration, StopIteration):
+                break
+            data += part if isinstance(part, BYTES) else encode_json(part if isinstance(part, dict) else to_plain(part))
+    finally:
+        await source.aclose()
+    return status_of(response) or 200, headers_of(response), bytes(data)
+
+
+def _limit_headers(route: Route, target: Provider, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a response that say when to ask again."""
+    limits = limit_headers(client_provider(route, target), target, given)
+    waiting = given.get("retry-after")
+    return {**limits, "retry-after": waiting} if waiting is not None and is_header_value(waiting) else limits
+
+
+def _request(
+    upstream: Upstream, route: Route, body: dict[str, Any], headers: Mapping[str, str], model: str
+) -> UpstreamRequest:
+    """Return the client's request for an upstream of the same wire."""
+    target = providers.get(upstream.provider)
+    endpoint = target.traits.endpoint
+    return UpstreamRequest(
+        path=(endpoint.count_path or "").format(model=quote(model, safe="")),
+        headers={**endpoint.headers, **feature_headers(providers.get(route.client), target, headers)},
+        body={**body, "model": model} if endpoint.model_in_body else _with_nested_model(body, model),
+        model=model,
+    )
+
+
+def _with_nested_model(body: dict[str, Any], model: str) -> dict[str, Any]:
+    """Return the body with the model in its nested request, where Gemini has it, too."""
+    nested = body.get("generateContentRequest")
+    if not isinstance(nested, dict) or "model" not in nested:
+        return body
+    return {**body, "generateContentRequest": {**nested, "model": f"models/{model}"}}

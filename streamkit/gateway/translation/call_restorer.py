@@ -1,0 +1,233 @@
+"""The calls of a turn as the client knows them: its own names, namespaces and custom tools.
+
+`ToolNames` decides how the tools of a request are offered to a target. `CallRestorer` goes the way back for the events
+of the response: a call by the target's name has the client's name again, a function that stands for a custom tool
+is a custom call whose text is streamed as it becomes known, and the call of a function that stands for a tool of the
+client's provider has that tool's declaration in its metadata. It is pure, and costs nothing for the other events.
+
+The one text of an argument object, read as its JSON arrives.
+
+A custom tool that is offered as a function is called with ``{"input": "..."}``, and its caller expects the text. The
+text is passed on as far as it is known: an escape, and a surrogate pair of two escapes, only when it is complete.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streamkit.calls import CLIENT_TOOL, CallRef, ToolCall
+from streamkit.events import (
+    ArgumentsRestated,
+    Event,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+)
+from streamkit.json_text.finalize import finalize_arguments
+from streamkit.json_text.incremental import IncrementalJsonObject
+from streamkit.providers.provider import Provider
+from streamkit.providers.registry import get
+from streamkit.providers.requests.request import Request
+from streamkit.providers.requests.tool_names import ToolNames
+from streamkit.tools.custom import TEXT_FIELD
+from streamkit.tools.definition import ToolDefinition
+
+__all__ = [
+    "CallRestorer",
+    "TextArgument",
+    "text_argument",
+]
+
+
+class TextArgument:
+    """The text of one member of a growing argument object. Its cost is linear in the text.
+
+    Args:
+        field: the name of the member.
+    """
+
+    __slots__ = ("_field", "_length", "_parser", "_parts", "_raw")
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._parser = IncrementalJsonObject()
+        self._length = 0
+        self._parts: list[str] = []  # the text so far
+        self._raw: list[str] = []  # the arguments, until their text begins
+
+    def feed(self, delta: str) -> str:
+        """Read the next delta of the arguments; return the text that it completes, ``""`` if it completes none."""
+        self._parser.feed(delta)
+        if not self._parts:
+            self._raw.append(delta)
+        text = self._parser.value.get(self._field)
+        if not isinstance(text, str) or len(text) <= self._length:
+            return ""
+        more = text[self._length :]
+        if self._parser.ends_in_half:
+            more = more[:-1]
+        self._length += len(more)
+        if more:
+            self._parts.append(more)
+            self._raw.clear()
+        return more
+
+    def end(self) -> str:
+        """Return the text of arguments in another form, of which nothing was returned so far; else ``""``."""
+        raw, self._raw = "".join(self._raw), []
+        if self._parts or not raw:
+            return ""
+        parsed = finalize_arguments(raw)
+        if parsed.state != "complete":
+            return ""
+        text = text_argument(parsed.arguments, self._field)
+        self._parts.append(parsed.text if text is None else text)
+        return self._parts[0]
+
+    def finish(self, text: str) -> str | None:
+        """Return the rest of the final text; None if it does not begin with the text so far."""
+        so_far = self.text
+        if not text.startswith(so_far):
+            return None
+        rest = text[len(so_far) :]
+        if rest:
+            self._parts.append(rest)
+        return rest
+
+    @property
+    def text(self) -> str:
+        """The text that was returned so far."""
+        return "".join(self._parts)
+
+
+def text_argument(arguments: Any, field: str) -> str | None:
+    """Return the text of complete arguments; None if they have another form.
+
+    It is the text of the member, that of the only member, or ``""`` for an empty object.
+
+    Args:
+        arguments: the arguments of a call that was offered with one text.
+        field: the name under which the text was asked for. Models now and then use another.
+    """
+    if isinstance(arguments, str):
+        return arguments
+    if not isinstance(arguments, dict):
+        return None
+    text = arguments.get(field) if arguments else ""
+    if isinstance(text, str):
+        return text
+    values = list(arguments.values())
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
+
+
+class CallRestorer:
+    """Restores the calls of one turn.
+
+    Args:
+        request: the request, with the client's tools.
+        provider: the provider that it was sent to.
+
+    Attributes:
+        is_needed: whether any call may differ; if not, events need not be passed through.
+    """
+
+    def __init__(self, request: Request, provider: str | Provider) -> None:
+        traits = get(provider).traits
+        self._provider = traits.name
+        self._names = ToolNames(request.tools, traits)
+        self._has_custom_calls = traits.custom_calls
+        self._texts: dict[str, TextArgument] = {}  # of unwrapped calls, by the call's id
+        self.is_needed = bool(self._names.changes) or any(
+            isinstance(tool, ToolDefinition)
+            and (tool.namespace is not None or self._is_wrapped(tool) or self._declaration(tool))
+            for tool in request.tools
+        )
+
+    def restore(self, event: Event) -> list[Event]:
+        """Return the client's events for an event of the provider; most are the same event."""
+        if isinstance(event, ToolCallDelta):
+            return self._restore_delta(event)
+        if isinstance(event, (ToolCallStart, ToolCallEnd, ArgumentsRestated)):
+            call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
+            if isinstance(event, ArgumentsRestated) and text is not None:
+                text = self._texts[event.call.id] = TextArgument(TEXT_FIELD)
+                return [ArgumentsRestated(call, text.feed(event.arguments_text), choice=event.choice)]
+            rest = text.end() if isinstance(event, ToolCallEnd) and text is not None else ""
+            restored = event if call is event.call else structs.replace(event, call=call)
+            if isinstance(restored, ToolCallStart) and (tool := self._names.original(event.call.name)) is not None:
+                metadata = {**restored.metadata, **self._declaration(tool)}
+                restored = structs.replace(restored, namespace=tool.namespace, metadata=metadata)
+            return [ToolCallDelta(call, rest, event.choice), restored] if rest else [restored]
+        if isinstance(event, ToolCallReady):
+            return self._restore_ready(event)
+        return [event]
+
+    def restore_call(self, call: ToolCall) -> ToolCall:
+        """Return a call as the client knows it: its name, its namespace in the metadata, the text of a custom call."""
+        tool = self._names.original(call.name)
+        if tool is None:
+            return call
+        metadata = {**call.metadata, **self._declaration(tool)}
+        if tool.namespace is not None:
+            metadata["namespace"] = tool.namespace
+        if call.kind == "custom" or not self._is_wrapped(tool):
+            return structs.replace(call, name=tool.name, metadata=metadata)
+        if call.state == "complete":
+            text = text_argument(call.arguments, TEXT_FIELD)
+            if text is None:  # an object of another form: the tool gets what the model wrote
+                text = call.arguments_text
+            arguments: str | None = text
+        else:
+            partial = TextArgument(TEXT_FIELD)
+            text, arguments = partial.feed(call.arguments_text), None
+        return structs.replace(
+            call,
+            name=tool.name,
+            kind="custom",
+            metadata=metadata,
+            arguments=arguments,
+            arguments_text=text,
+            partial={},
+        )
+
+    def _is_wrapped(self, tool: ToolDefinition) -> bool:
+        return tool.kind == "custom" and not self._has_custom_calls
+
+    def _declaration(self, tool: ToolDefinition) -> dict[str, Any]:
+        """Return the metadata of a call of a tool that the client's provider declares in a form of its own."""
+        own = tool.metadata.get(CLIENT_TOOL)
+        return {} if own is None or tool.metadata.get("provider") == self._provider else {CLIENT_TOOL: own}
+
+    def _restore_ref(self, call: CallRef) -> CallRef:
+        tool = self._names.original(call.name)
+        if tool is None:
+            return call
+        is_wrapped = call.kind == "function" and self._is_wrapped(tool)
+        if is_wrapped and call.id not in self._texts:
+            self._texts[call.id] = TextArgument(TEXT_FIELD)
+        if tool.name == call.name and not is_wrapped:
+            return call
+        return CallRef(call.id, tool.name, call.index, "custom" if is_wrapped else call.kind)
+
+    def _restore_delta(self, event: ToolCallDelta) -> list[Event]:
+        call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
+        if text is None:
+            return [event if call is event.call else ToolCallDelta(call, event.arguments_delta, event.choice)]
+        delta = text.feed(event.arguments_delta)
+        return [ToolCallDelta(call, delta, event.choice)] if delta else []
+
+    def _restore_ready(self, event: ToolCallReady) -> list[Event]:
+        """Return the ready event; before it the rest of the text, or all of it if the deltas showed another one."""
+        restored = self.restore_call(event.call)
+        ready = event if restored is event.call else ToolCallReady(restored, event.choice)
+        text = self._texts.get(event.call.id)
+        rest = "" if text is None else text.finish(restored.arguments_text)
+        if rest == "":
+            return [ready]
+        call = CallRef(restored.id, restored.name, restored.index, restored.kind)
+        if rest is None:
+            return [ArgumentsRestated(call, restored.arguments_text, choice=event.choice), ready]
+        return [ToolCallDelta(call, rest, event.choice), ready]

@@ -1,0 +1,157 @@
+"""Upstreams: the providers that the gateway asks, and the requests that it sends to them.
+
+The gateway speaks no HTTP to an upstream: ``Upstream.ask`` opens each response. This module must not depend on ASGI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import iscoroutine
+from typing import Any, TypeAlias
+
+from streamkit import providers
+from streamkit.errors import UsageError
+from streamkit.providers.provider import Provider
+from streamkit.reading.time_limits import check_seconds
+from streamkit.values.redaction import redact_secrets
+
+__all__ = [
+    "ANY_MODEL",
+    "Ask",
+    "Upstream",
+    "UpstreamRequest",
+    "feature_headers",
+    "is_header_value",
+    "limit_headers",
+    "open_response",
+]
+
+#: The model of ``Upstream.models`` for every name that is not listed.
+ANY_MODEL = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamRequest:
+    """A request for ``Upstream.ask``.
+
+    Attributes:
+        path: the path after the base URL, with the query.
+        headers: the headers of the provider except its key, and those of the client that select features of the
+            provider.
+        body: the JSON body.
+        model: the requested model.
+    """
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+    model: str
+
+
+#: Opens the response to a request, such as ``http.stream("POST", ...)`` of httpx.
+Ask: TypeAlias = Callable[[UpstreamRequest], AbstractAsyncContextManager[Any]]
+#: Returns the response to a request, or one that copies the input that is read of it.
+Watch: TypeAlias = Callable[[UpstreamRequest, AbstractAsyncContextManager[Any]], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upstream:
+    """A provider that requests are sent to.
+
+    Attributes:
+        provider: its name, or the provider object.
+        ask: returns an async context manager over the response: anything that ``read`` accepts, such as a streamed
+            httpx response, whose status and headers count. Transport errors that it raises become errors for the
+            client, as do exceptions with a ``status_code``, which have its status, headers and text; anything else is a
+            defect, logged and answered with 500. It is called in the context of the client's request, once for each
+            request to this upstream, also for counts of tokens, which have another path.
+        endpoint: the address of the server, to which opaque state belongs; None if there is only one.
+        models: the upstream's model by the client's name of one; ``"*"`` for all other names. A name that is not
+            listed is sent as it is.
+        first_event_timeout: seconds from the request to the first event with content, after which the response has
+            failed and the next upstream is asked; None for no limit.
+        secrets: texts that no client and no log may get, such as the key. One of fewer than 8 characters is taken for a
+            placeholder, as local servers accept it, and is not masked.
+
+    Raises:
+        UsageError: the provider is unknown, ``ask`` is no function, ``secrets`` is one text, or the number of seconds
+            is not above 0.
+    """
+
+    provider: str | Provider
+    ask: Ask = field(repr=False)
+    endpoint: str | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+    first_event_timeout: float | None = None
+    secrets: Sequence[str] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        providers.get(self.provider)  # raises what the first client would get
+        if not callable(self.ask):
+            raise UsageError(f"Upstream.ask must be a function that opens the response, not {self.ask!r}")
+        if isinstance(self.secrets, str):  # each character would be a secret, too short to be masked
+            raise UsageError("Upstream.secrets takes a list of texts, not one text: secrets=[key]")
+        check_seconds("first_event_timeout", self.first_event_timeout)
+
+    def model_for(self, model: str | None) -> str:
+        """Return the upstream's model for a client's name of one.
+
+        Raises:
+            UsageError: there is no name, and no model for every name.
+        """
+        found = self.models.get(model or "", self.models.get(ANY_MODEL, model))
+        if not found:
+            raise UsageError("the request names no model: set the field 'model'")
+        return found
+
+    def clean(self, text: str) -> str:
+        """Return a text without secrets."""
+        return redact_secrets(text, self.secrets)
+
+
+def open_response(upstream: Upstream, request: UpstreamRequest) -> AbstractAsyncContextManager[Any]:
+    """Return the response to a request, which is not open yet.
+
+    Raises:
+        UsageError: ``ask`` returned no context manager.
+    """
+    asked: Any = upstream.ask(request)
+    if hasattr(type(asked), "__aenter__"):
+        return asked  # type: ignore[no-any-return]
+    if iscoroutine(asked):
+        asked.close()  # else Python warns that it was never awaited, after the error that says why
+    raise UsageError(
+        "Upstream.ask must return an async context manager over the response, as http.stream(...) of httpx does, not"
+        f" {type(asked).__name__}: decorate an 'async def' that yields the response with"
+        " contextlib.asynccontextmanager"
+    )
+
+
+def feature_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the client's headers that select features of its wire, if the target has the same wire."""
+    if client.package != target.package:
+        return {}
+    return {name: headers[name] for name in target.traits.endpoint.feature_headers if name in headers}
+
+
+def limit_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an upstream's response about its rate limits that the client's wire has, too.
+
+    They are not translated (docs/rules.md, "The gateway").
+    """
+    shared = _shared_prefixes(client.traits.endpoint.limit_headers, target.traits.endpoint.limit_headers)
+    names = [name for name in headers if name.lower().startswith(shared)] if shared else ()
+    return {name.lower(): headers[name] for name in names if is_header_value(headers[name])} if names else {}
+
+
+@cache  # for each pair of wires
+def _shared_prefixes(known: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prefix for prefix in given if prefix in known)
+
+
+def is_header_value(value: Any) -> bool:
+    """Return True for a value of an upstream's header that can be sent on."""
+    return isinstance(value, str) and value.isascii() and value.isprintable() and value != ""

@@ -1,1 +1,0 @@
-"""One grammar a module: the tool-call markup of some model families, parsed from the lexer's tokens."""

@@ -1,0 +1,363 @@
+"""The writer of Anthropic Messages streams: events as the bytes that api.anthropic.com would have streamed.
+
+The parser reads the same turn from them, opaque state byte for byte. Content blocks follow each other, so of several
+open calls one is written at a time. This module must not depend on requests, sockets, clocks or history.
+
+Wire: https://docs.anthropic.com/en/api/messages-streaming
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from streamkit.calls import Usage
+from streamkit.events import BlockEnded, ReasoningKind
+from streamkit.json_text import finalize_arguments
+from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS
+from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.anthropic.traits import ERRORS, FINISH_REASONS
+from streamkit.providers.contract.error_rules import ErrorRules
+from streamkit.providers.contract.traits import Traits
+from streamkit.providers.decoding.decoding import compact_json
+from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event, uncached_input_tokens
+from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
+from streamkit.providers.writing.writer_shapes import SequentialWriter
+
+__all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
+
+#: This wire has no name for a filtered turn; a refusal is the nearest.
+_STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "refusal"})
+
+#: https://docs.anthropic.com/en/api/errors
+_ERROR_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+#: The fields of a server tool's start that its events have.
+_SERVER_CALL_FIELDS: Final = ("type", "server_name", "caller")
+#: The other blocks of a response by their type, and the field that distinguishes them from another provider's.
+_OWN_BLOCKS: Final = {
+    "compaction": "content",
+    "container_upload": "file_id",
+    "fallback": "to",
+    "mcp_tool_listing": "mcp_server_name",
+}
+#: The fields of a call's start beside its id, name and input.
+_CALL_FIELDS: Final = ("caller", "toolset_name")
+#: The facts about a response that its usage has.
+_USAGE_FACTS: Final = frozenset({"service_tier"})
+#: Those that the delta of ``message_delta`` has; the others are beside it.
+_DELTA_FACTS: Final = frozenset({"container", "stop_details", "stop_sequence"})
+
+
+def create_writer(traits: Traits, options: WriterOptions) -> AnthropicWriter:
+    """Return a writer of one response."""
+    return AnthropicWriter(traits, options)
+
+
+def error_body(status: int, message: str, code: str | None = None) -> Json:
+    """Return the JSON body of a refused request. *code* is the type of the error; the default depends on the status."""
+    error_type = code or _ERROR_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {"type": error_type, "message": message}}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error."""
+    return encode_sse_event("error", error_body(status, message, code))
+
+
+class AnthropicWriter(SequentialWriter):
+    """A writer of one message."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._index = -1
+        self._open: str | None = None  # the type of the open block
+        self._refusal: list[str] = []
+        self._started_facts: Json = {}
+
+    # ------------------------------------------------------------ the message
+
+    def begin(self) -> None:
+        """Write ``message_start``."""
+        usage = self.usage or Usage()
+        message: Json = {
+            "id": self.response_id or "msg_0",
+            "type": "message",
+            "role": "assistant",
+            "model": self.model or "",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": self.with_own_usage({**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)}),
+        }
+        self._started_facts = self._facts()
+        message |= self._started_facts
+        self.send({"type": "message_start", "message": message})
+
+    def end(self) -> None:
+        """Write the stop reason, the usage and ``message_stop``, or the error event."""
+        if not self.ends_in_call:
+            self._stop()
+        if self.error is not None:
+            self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
+            return
+        if self.finish_reason == "error":
+            self.send(error_body(500, "Internal server error"))
+            return
+        usage = self.usage or Usage()
+        output: Json = {**_prompt_usage(usage), "output_tokens": usage.output_tokens or 0}
+        if usage.reasoning_tokens is not None:
+            output["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+        new = {
+            name: value
+            for name, value in self._facts().items()
+            if name not in _DELTA_FACTS and self._started_facts.get(name) != value
+        }
+        self.send({"type": "message_delta", "delta": self._stop_fields(), "usage": self.with_own_usage(output), **new})
+        self.stop()
+
+    def stop(self) -> None:
+        """Write ``message_stop``."""
+        self.send({"type": "message_stop"})
+
+    def own_usage(self) -> Json:
+        """Return the fields of the provider's own usage, without what only Bedrock has."""
+        return {name: value for name, value in super().own_usage().items() if name != INVOCATION_METRICS}
+
+    def _facts(self) -> Json:
+        """Return the fields of a message of the same wire that no event has."""
+        return {name: value for name, value in self.metadata.items() if name not in _USAGE_FACTS}
+
+    def _stop_fields(self) -> Json:
+        name = self.finish_name(FINISH_REASONS, _STOP_REASONS)
+        fields: Json = {"stop_reason": name, "stop_sequence": None}
+        container = (self._own_state or {}).get("container")
+        if isinstance(container, dict):
+            fields["container"] = container
+        fields |= {name: value for name, value in self._facts().items() if name in _DELTA_FACTS}
+        if self._refusal:
+            if self.finish_reason == "stop":
+                fields["stop_reason"] = _STOP_REASONS["refusal"]
+        if self._refusal and "stop_details" not in fields:
+            fields["stop_details"] = {"type": "refusal", "category": None, "explanation": "".join(self._refusal)}
+        return fields
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a server-sent event with its name."""
+        return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the message that the events build."""
+        message: Json = {}
+        blocks: list[Json] = []
+        for chunk in chunks:
+            kind = chunk["type"]
+            if kind == "message_start":
+                message = {**chunk["message"], "content": blocks}
+            elif kind == "content_block_start":
+                blocks.append(dict(chunk["content_block"]))
+                texts: dict[str, list[str]] = {}
+            elif kind == "content_block_delta":
+                _add_delta(blocks[-1], texts, chunk["delta"])
+            elif kind == "content_block_stop":
+                _join_texts(blocks[-1], texts)
+            elif kind == "message_delta":
+                facts = {name: value for name, value in chunk.items() if name not in ("type", "delta")}
+                message |= {**facts, **chunk["delta"], "usage": {**message["usage"], **chunk["usage"]}}
+        return message
+
+    # ------------------------------------------------------------ blocks
+
+    def _start(self, type: str, block: Json) -> None:
+        self._stop()
+        self._index += 1
+        self._open = type
+        self.send({"type": "content_block_start", "index": self._index, "content_block": block})
+        if self._index == 0 and self._chunks is None:
+            self.send({"type": "ping"})
+
+    def _delta(self, delta: Json) -> None:
+        self.send({"type": "content_block_delta", "index": self._index, "delta": delta})
+
+    def _text_delta(self, text: str, type: str, field: str) -> Json:
+        return {"type": "content_block_delta", "index": self._index, "delta": {"type": type, field: text}}
+
+    def _stop(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self.send({"type": "content_block_stop", "index": self._index})
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        if self._open != "text":
+            self._start("text", {"type": "text", "text": ""})
+        self.send_delta(("text_delta", self._index), self._text_delta, text, "text_delta", "text")
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of thinking; this wire has one kind of it."""
+        if self._open != "thinking":
+            self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        self.send_delta(("thinking_delta", self._index), self._text_delta, text, "thinking_delta", "thinking")
+
+    def refusal(self, text: str) -> None:
+        """Keep a delta of a refusal: it is the explanation in ``stop_details``, at the message's end."""
+        self._refusal.append(text)
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the signature of a block and its end."""
+        kind = "thinking" if event.kind == "reasoning" else event.kind
+        opaque = event.metadata.get("opaque")
+        if isinstance(opaque, dict) and opaque.get("type") == "redacted_thinking":
+            self._start("redacted_thinking", opaque)
+        elif kind == "thinking" and event.signature:
+            if self._open != "thinking":
+                self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            self._delta({"type": "signature_delta", "signature": event.signature})
+        elif event.signature or (event.metadata and self._own_state is None):
+            super().end_block(event)
+        if self._open in (kind, "redacted_thinking"):
+            self._stop()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation of a text block, in the form of a web search's if another provider made it."""
+        is_own = isinstance(data, dict) and ("cited_text" in data or self._own_state is not None)
+        citations = [data] if is_own else [_web_citation(*link) for link in citation_links(data)]
+        if not citations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        for citation in citations:
+            if self._open != "text":
+                self._start("text", {"type": "text", "text": ""})
+            self._delta({"type": "citations_delta", "citation": citation})
+
+    # ------------------------------------------------------------ calls
+
+    def open_call(self, call: CallText) -> None:
+        """Write the start of a ``tool_use`` block and its first delta, which is empty, as the API sends it."""
+        block: Json = {"type": "tool_use", "id": call.id, "name": call.ref.name, "input": {}}
+        own = self._own_state or {}
+        fields = {name: own[name] for name in _CALL_FIELDS if name in own} | call.metadata
+        self._start("tool_use", {**fields, **block} if fields.keys() & block.keys() else {**block, **fields})
+        self.write_arguments(call, "")
+
+    def write_arguments(self, call: CallText, text: str) -> None:
+        """Write a delta of a call's input."""
+        self.send_delta(("input_json_delta", self._index), self._text_delta, text, "input_json_delta", "partial_json")
+
+    def close_call(self, call: CallText) -> None:
+        """Write the end of a call's block."""
+        self._stop()
+
+    # ------------------------------------------------------------ server tools and blocks of the provider's own
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write a ``server_tool_use`` block."""
+        arguments = tool.arguments if isinstance(tool.arguments, dict) else {}
+        tool.id = tool.id or f"srvtoolu_{self._index + 1}"
+        start: Json = {"type": "server_tool_use", "id": tool.id, "name": tool.name, "input": {}}
+        self._use({**start, **_fields_of(tool, _SERVER_CALL_FIELDS)}, arguments)
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the result of a server tool as another block."""
+        block: Json = {"type": f"{tool.name}_tool_result", "tool_use_id": tool.id, "content": result}
+        block |= _fields_of(tool, ("caller",))
+        if _fields_of(tool, ("type",)) == {"type": "mcp_tool_use"}:
+            block |= {"type": "mcp_tool_result", "is_error": False}  # clients refuse a block without the field
+        elif tool.name.startswith("tool_search_tool_"):  # of all variants of this tool
+            block["type"] = "tool_search_tool_result"
+        self._start("result", block)
+        self._stop()
+
+    def _use(self, start: Json, arguments: Json) -> None:
+        self._start("use", start)
+        if arguments:
+            self._delta({"type": "input_json_delta", "partial_json": ""})
+            self._delta({"type": "input_json_delta", "partial_json": compact_json(arguments)})
+        self._stop()
+
+    def unknown(self, raw: Any) -> None:
+        """Write a block of this wire that no event describes."""
+        kind = raw.get("type") if isinstance(raw, dict) else None
+        if isinstance(kind, str) and _OWN_BLOCKS.get(kind) in raw:
+            self._begin_once()
+            self.provider_block(raw, is_server_tool=False)
+        else:
+            super().unknown(raw)
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a block of this wire; the input of a server tool and a summary as a delta, as the API does."""
+        if not isinstance(raw, dict):
+            raw = {"type": "unknown", "value": raw}
+        arguments = raw.get("input")
+        if str(raw.get("type")).endswith("_tool_use") and isinstance(arguments, dict):
+            self._use({**raw, "input": {}}, arguments)
+        elif raw.get("type") == "compaction" and isinstance(raw.get("content"), str):
+            delta = {name: raw[name] for name in ("content", "encrypted_content") if name in raw}
+            self._start("raw", {**raw, **dict.fromkeys(delta)})
+            self._delta({"type": "compaction_delta", **delta})
+            self._stop()
+        else:
+            self._start("raw", raw)
+            self._stop()
+
+
+def _fields_of(tool: ServerToolCall, names: tuple[str, ...]) -> Json:
+    """Return the fields of those names that the events of a server tool have."""
+    fields = tool.fields if isinstance(tool.fields, dict) else {}
+    return {name: fields[name] for name in names if name in fields}
+
+
+def _prompt_usage(usage: Usage) -> Json:
+    """Return the usage fields of the prompt, which this wire counts in parts."""
+    fields: Json = {"input_tokens": uncached_input_tokens(usage)}
+    if usage.cache_write_tokens is not None:
+        fields["cache_creation_input_tokens"] = usage.cache_write_tokens
+    if usage.cache_read_tokens is not None:
+        fields["cache_read_input_tokens"] = usage.cache_read_tokens
+    return fields
+
+
+def _web_citation(url: str, title: str) -> Json:
+    """Return an address as a citation (https://docs.anthropic.com/en/docs/build-with-claude/citations)."""
+    citation = {"type": "web_search_result_location", "url": url, "title": title, "encrypted_index": ""}
+    return {**citation, "cited_text": ""}
+
+
+def _add_delta(block: Json, texts: dict[str, list[str]], delta: Json) -> None:
+    """Add a delta to a block of a body; texts are collected by their field."""
+    if delta["type"] == "citations_delta":
+        block.setdefault("citations", []).append(delta["citation"])
+        return
+    for name, value in delta.items():
+        if name == "type":
+            continue
+        if isinstance(value, str):
+            texts.setdefault(name, []).append(value)
+        else:
+            block[name] = value
+
+
+def _join_texts(block: Json, texts: dict[str, list[str]]) -> None:
+    """Set the texts of a block of a body: an incomplete input stays the text that it is."""
+    for name, parts in texts.items():
+        text = "".join(parts)
+        if name == "partial_json":
+            parsed = finalize_arguments(text)
+            block["input"] = parsed.arguments if parsed.state == "complete" else text
+        else:
+            block[name] = text

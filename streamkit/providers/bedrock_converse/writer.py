@@ -1,0 +1,295 @@
+"""The writer of Bedrock Converse streams: events as the bytes that ConverseStream would have sent.
+
+The parser reads the same turn from them, opaque state byte for byte. This wire has no field for the response's id nor
+for its model, and its blocks follow each other. This module must not depend on requests, sockets or clocks.
+
+Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html
+
+The events of a Converse stream as the body of a response that is not streamed.
+
+Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from streamkit.calls import Usage
+from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.json_text import finalize_arguments
+from streamkit.providers.bedrock_converse.schema import Json
+from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
+from streamkit.providers.contract.error_rules import ErrorRules
+from streamkit.providers.contract.traits import Traits
+from streamkit.providers.decoding.decoding import compact_json
+from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.writing import aws_frames
+from streamkit.providers.writing.aws_frames import error_body, error_event
+from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.encoding import citation_links, uncached_input_tokens
+from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
+from streamkit.providers.writing.writer_shapes import SequentialWriter
+
+__all__ = [
+    "ConverseWriter",
+    "create_writer",
+    "error_body",
+    "error_event",
+    "fold_events",
+]
+
+
+def fold_events(events: list[Json]) -> Json:
+    """Return the response that the events build."""
+    blocks: dict[int, Json] = {}
+    inputs: dict[int, list[str]] = {}
+    body: Json = {}
+    for event in events:
+        ((name, fields),) = event.items()
+        index = fields.get("contentBlockIndex", 0)
+        if name == "contentBlockStart":
+            blocks[index] = {kind: dict(start) for kind, start in fields["start"].items()}
+            if "toolUse" in fields["start"]:
+                inputs[index] = []
+        elif name == "contentBlockDelta":
+            _add_delta(blocks.setdefault(index, {}), inputs.get(index), fields["delta"])
+        elif name in ("messageStop", "metadata"):
+            body |= fields
+    for index, parts in inputs.items():
+        text = "".join(parts)
+        parsed = finalize_arguments(text)
+        blocks[index]["toolUse"]["input"] = parsed.arguments if parsed.state == "complete" else text
+    return {"output": {"message": {"role": "assistant", "content": [*map(_cited, blocks.values())]}}, **body}
+
+
+def _add_delta(block: Json, inputs: list[str] | None, delta: Json) -> None:
+    for kind, value in delta.items():
+        if kind == "text":
+            block["text"] = block.get("text", "") + value
+        elif kind == "citation":
+            block.setdefault("citations", []).append(value)
+        elif kind == "toolUse" and inputs is not None:
+            inputs.append(value["input"])
+        elif kind == "toolResult":
+            block["toolResult"]["content"] = value
+        elif kind == "reasoningContent" and "redactedContent" not in value:
+            reasoning = block.setdefault("reasoningContent", {"reasoningText": {"text": ""}})["reasoningText"]
+            for name, text in value.items():
+                reasoning[name] = reasoning.get(name, "") + text
+        elif kind == "image":
+            block["image"] |= value
+        else:
+            block[kind] = value
+
+
+def _cited(block: Json) -> Json:
+    """Return a text with citations as the member that a complete body has for it."""
+    if "citations" not in block:
+        return block
+    return {"citationsContent": {"content": [{"text": block.get("text", "")}], "citations": block["citations"]}}
+
+
+_STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "content_filtered"})
+_PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#: The facts about a response that ``messageStop`` has; the others are in ``metadata``.
+_STOP_FACTS: Final = ("additionalModelResponseFields",)
+
+
+def create_writer(traits: Traits, options: WriterOptions) -> ConverseWriter:
+    """Return a writer of one response."""
+    return ConverseWriter(traits, options)
+
+
+class ConverseWriter(SequentialWriter):
+    """A writer of one message. A chunk is ``{name: body}``, as boto3 yields it."""
+
+    error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._index = -1
+        self._open: str | None = None  # the kind of the open block
+        self._event_count = 0
+
+    # ------------------------------------------------------------ the message
+
+    def begin(self) -> None:
+        """Write ``messageStart``."""
+        self.send({"messageStart": {"role": "assistant"}})
+
+    def end(self) -> None:
+        """Write the stop reason and the usage, or the exception."""
+        if not self.ends_in_call:
+            self._stop()
+        if self.error is not None:
+            self.send_bytes(error_event(*self.error_fields(self.error)))
+            return
+        if self.finish_reason == "error":
+            message = "The model stopped before the end of its response."
+            self.send_bytes(aws_frames.encode_exception("modelStreamErrorException", message))
+            return
+        facts = dict(self.metadata)
+        stop = {name: facts.pop(name) for name in _STOP_FACTS if name in facts}
+        self.send({"messageStop": {"stopReason": self.finish_name(FINISH_REASONS, _STOP_REASONS), **stop}})
+        usage = self.with_own_usage(_usage_fields(self.usage or Usage()))
+        self.send({"metadata": {"usage": usage, "metrics": {"latencyMs": 0}, **facts}})
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a frame with padding, which hides a text's length; its size is deterministic here."""
+        ((name, body),) = chunk.items()
+        self._event_count += 1
+        return aws_frames.encode_event(name, {**body, "p": _PADDING[: 7 * self._event_count % len(_PADDING)]})
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the response that the events build."""
+        return fold_events(chunks)
+
+    # ------------------------------------------------------------ blocks
+
+    def _start(self, kind: str, start: Json | None = None) -> None:
+        self._stop()
+        self._index += 1
+        self._open = kind
+        if start is not None:
+            self.send({"contentBlockStart": {"contentBlockIndex": self._index, "start": start}})
+
+    def _delta(self, delta: Json) -> None:
+        self.send({"contentBlockDelta": {"contentBlockIndex": self._index, "delta": delta}})
+
+    def _stop(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self.send({"contentBlockStop": {"contentBlockIndex": self._index}})
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        if self._open != "text":
+            self._start("text")
+        self._delta({"text": text})
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning; this wire has one kind of it."""
+        if self._open != "reasoning":
+            self._start("reasoning")
+        self._delta({"reasoningContent": {"text": text}})
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the signature of a block and its end."""
+        opaque = event.metadata.get("opaque")
+        kind = "text" if event.kind == "refusal" else event.kind
+        if isinstance(opaque, dict) and "reasoningContent" in opaque:
+            self._start("reasoning")
+            self._delta(opaque)
+        elif kind == "reasoning" and event.signature:
+            if self._open != "reasoning":
+                self._start("reasoning")
+            self._delta({"reasoningContent": {"signature": event.signature}})
+        elif self._own_state is None:
+            super().end_block(event)
+        if self._open == kind:
+            self._stop()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation of a text block: this wire's own, or an address of the web."""
+        is_known = self._own_state is not None or self.is_same_wire
+        is_own = isinstance(data, dict) and ("location" in data or is_known)
+        citations = [data] if is_own else [_web_citation(*link) for link in citation_links(data)]
+        if not citations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        for citation in citations:
+            if self._open != "text":
+                self._start("text")
+            self._delta({"citation": citation})
+
+    def file(self, event: File) -> None:
+        """Write an image; this wire has no other generated files."""
+        kind, _, image_format = (event.media_type or "").partition("/")
+        if kind != "image" or not (event.data or event.url):
+            self.omit("file", "a file that is no image was left out: the wire has no field for it")
+            return
+        source: Json = {"bytes": event.data} if event.data else {"s3Location": {"uri": event.url}}
+        self._start("image", {"image": {"format": image_format}})
+        self._delta({"image": {"source": source}})
+        self._stop()
+
+    # ------------------------------------------------------------ calls and server tools
+
+    def open_call(self, call: CallText) -> None:
+        """Write the start of a call."""
+        self._start("call", {"toolUse": {"toolUseId": call.id, "name": call.ref.name}})
+
+    def write_arguments(self, call: CallText, text: str) -> None:
+        """Write a delta of a call's input."""
+        self._delta({"toolUse": {"input": text}})
+
+    def close_call(self, call: CallText) -> None:
+        """Write the end of a call's block."""
+        self._stop()
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write the ``toolUse`` of a server tool."""
+        tool.id = tool.id or f"tooluse_{self._index + 1}"
+        arguments = tool.arguments if isinstance(tool.arguments, dict) else {}
+        self._use({"toolUseId": tool.id, "name": tool.name, "type": "server_tool_use", "input": arguments})
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the ``toolResult`` of a server tool."""
+        if isinstance(result, list) and result and all(map(_is_result_item, result)):
+            content = result
+        else:
+            content = [{"json": result}] if isinstance(result, dict) else [{"text": compact_json(result)}]
+        head = {"toolUseId": tool.id, "type": f"{tool.name}_result", "status": "success"}
+        self._result({**head, "content": content})
+
+    def _use(self, body: Json) -> None:
+        arguments = body.get("input")
+        self._start("use", {"toolUse": {name: value for name, value in body.items() if name != "input"}})
+        if arguments:
+            self._delta({"toolUse": {"input": compact_json(arguments)}})
+        self._stop()
+
+    def _result(self, body: Json) -> None:
+        self._start("result", {"toolResult": {name: value for name, value in body.items() if name != "content"}})
+        self._delta({"toolResult": body.get("content") or []})
+        self._stop()
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a block of this wire."""
+        body = next(iter(raw.values()), None) if isinstance(raw, dict) else None
+        if isinstance(body, dict) and "toolUse" in raw:
+            self._use(body)
+        elif isinstance(body, dict) and "toolResult" in raw:
+            self._result(body)
+        else:
+            self._start("raw", raw if isinstance(raw, dict) else {"unknown": raw})
+            self._stop()
+
+
+def _is_result_item(item: Any) -> bool:
+    """Return True if a value is an item of a result (API_runtime_ToolResultBlockDelta)."""
+    if not isinstance(item, dict) or len(item) != 1:
+        return False
+    return "json" in item or isinstance(item.get("text"), str)
+
+
+def _usage_fields(usage: Usage) -> Json:
+    """Return the usage fields; this wire counts the prompt in parts."""
+    fields: Json = {
+        "inputTokens": uncached_input_tokens(usage),
+        "outputTokens": usage.output_tokens or 0,
+        "totalTokens": (usage.input_tokens or 0) + (usage.output_tokens or 0),
+    }
+    if usage.cache_read_tokens is not None:
+        fields["cacheReadInputTokens"] = usage.cache_read_tokens
+    if usage.cache_write_tokens is not None:
+        fields["cacheWriteInputTokens"] = usage.cache_write_tokens
+    return fields
+
+
+def _web_citation(url: str, title: str) -> Json:
+    """Return an address as a citation (API_runtime_CitationLocation, member ``web``)."""
+    return {"title": title, "location": {"web": {"url": url}}}

@@ -1,0 +1,24 @@
+"""The settings of InvokeModel's requests, which are Anthropic's.
+
+The tools of InvokeModel's requests, which are Anthropic's.
+"""
+
+from __future__ import annotations
+
+from streamkit.providers.anthropic.requests import (
+    read_settings,
+    read_tool_choice,
+    read_tools,
+    render_tool_choice,
+    render_tools,
+    write_settings,
+)
+
+__all__ = [
+    "read_settings",
+    "read_tool_choice",
+    "read_tools",
+    "render_tool_choice",
+    "render_tools",
+    "write_settings",
+]

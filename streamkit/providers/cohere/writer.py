@@ -1,0 +1,240 @@
+"""The writer of Cohere streams: events as the bytes that api.cohere.com would have sent.
+
+Parsed again, the stream is the same turn. This module does not depend on requests, sockets or clocks.
+
+Wire: https://docs.cohere.com/v2/reference/chat-stream
+
+The events of a Cohere stream as the body of a response that is not streamed.
+
+Wire: https://docs.cohere.com/v2/reference/chat
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from streamkit.calls import Usage
+from streamkit.events import BlockEnded, ReasoningKind
+from streamkit.providers.cohere.schema import Json
+from streamkit.providers.cohere.traits import ERRORS, FINISH_REASONS
+from streamkit.providers.contract.error_rules import ErrorRules
+from streamkit.providers.contract.traits import Traits
+from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.writing.wire_writer import WriterOptions
+from streamkit.providers.writing.writer_shapes import SequentialWriter
+
+__all__ = [
+    "CohereWriter",
+    "create_writer",
+    "error_body",
+    "error_event",
+    "fold_events",
+]
+
+
+def fold_events(events: list[Json]) -> Json:
+    """Return the response that the events build."""
+    contents: list[Json] = []
+    calls: list[Json] = []
+    citations: list[Json] = []
+    plan: list[str] = []
+    body: Json = {}
+    for event in events:
+        message = event.get("delta", {}).get("message", {})
+        kind = event["type"]
+        if kind == "message-start":
+            body["id"] = event["id"]
+        elif kind == "content-start":
+            contents.append(dict(message["content"]))
+        elif kind == "content-delta":
+            for name, text in message["content"].items():
+                contents[-1][name] += text
+            if "logprobs" in event:
+                body["logprobs"] = [*body.get("logprobs", ()), event["logprobs"]]
+        elif kind == "tool-plan-delta":
+            plan.append(message["tool_plan"])
+        elif kind == "tool-call-start":
+            call = message["tool_calls"]
+            calls.append({**call, "function": dict(call["function"])})
+        elif kind == "tool-call-delta":
+            calls[-1]["function"]["arguments"] += message["tool_calls"]["function"]["arguments"]
+        elif kind == "citation-start":
+            citations.append(message["citations"])
+        elif kind == "message-end":
+            body |= event["delta"]
+    message = {"role": "assistant"}
+    fields = {"content": contents, "tool_plan": "".join(plan), "tool_calls": calls, "citations": citations}
+    return {**body, "message": {**message, **{name: value for name, value in fields.items() if value}}}
+
+
+# A reason for which the vendor has no name is the neutral one in capitals.
+_FINISH_REASONS: Final = invert_finish_reasons(
+    FINISH_REASONS, preferred={"refusal": "REFUSAL", "pause": "PAUSE", "other": "OTHER"}
+)
+_INTERNAL_ERROR: Final = "internal server error, this has been reported to our developers."
+
+
+def create_writer(traits: Traits, options: WriterOptions) -> CohereWriter:
+    """Return a writer of one response."""
+    return CohereWriter(traits, options)
+
+
+def error_body(status: int, message: str, code: str | None = None) -> Json:
+    """Return the body with which the API reports a failed request. This wire has no code of an error."""
+    return {"message": message}
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error (https://docs.cohere.com/v2/reference/chat-stream)."""
+    event = {"type": "message-end", "delta": {"error": message, "finish_reason": "ERROR"}}
+    return encode_sse_event("message-end", event)
+
+
+class CohereWriter(SequentialWriter):
+    """A writer of one message, which counts its contents, calls and citations from 0 each."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._open: str | None = None  # the kind of the open content
+        self._content_count = 0
+        self._citation_count = 0
+
+    # ------------------------------------------------------------ the message
+
+    def begin(self) -> None:
+        """Write ``message-start``. No event of this wire has the model's name."""
+        empty: Json = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
+        self.send({"id": self.response_id or "0", "type": "message-start", "delta": {"message": empty}})
+
+    def end(self) -> None:
+        """Write ``message-end`` with finish reason, usage and error, and the terminator."""
+        self._stop()
+        ending: Json = {"finish_reason": self.finish_name(FINISH_REASONS, _FINISH_REASONS)}
+        if self.error is not None:
+            _, message, _ = self.error_fields(self.error)
+            ending = {"error": message, "finish_reason": _FINISH_REASONS["error"]}
+            if self.is_same_wire and isinstance(self.error.raw, dict) and "error_type" in self.error.raw:
+                ending["error_type"] = self.error.raw["error_type"]
+        elif self.finish_reason == "error":
+            ending["error"] = _INTERNAL_ERROR
+        if self.usage is not None:
+            ending["usage"] = self.with_own_usage(_usage(self.usage))
+        self.send({"type": "message-end", "delta": ending})
+        if self.error is None:
+            self.send_bytes(b"data: [DONE]\n\n")
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a server-sent event with its name."""
+        return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the response that the events build."""
+        return fold_events(chunks)
+
+    # ------------------------------------------------------------ contents
+
+    def _start(self, kind: str) -> None:
+        self._stop()
+        self._open = kind
+        content = {"content": {"type": kind, kind: ""}}
+        self.send({"type": "content-start", "index": self._content_count, "delta": {"message": content}})
+
+    def _stop(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self.send({"type": "content-end", "index": self._content_count})
+            self._content_count += 1
+
+    def _content(self, kind: str, text: str) -> None:
+        if self._open != kind:
+            self._start(kind)
+        self.send_delta(("content", self._content_count), self._content_delta, text, kind)
+
+    def _content_delta(self, text: str, kind: str) -> Json:
+        message = {"content": {kind: text}}
+        return {"type": "content-delta", "index": self._content_count, "delta": {"message": message}}
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        self._content("text", text)
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of a tool plan or of thinking."""
+        if kind == "plan":
+            self._stop()
+            self.send({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}})
+        else:
+            self._content("thinking", text)
+
+    def log_probabilities(self, raw: Any) -> None:
+        """Write the log probabilities of the text before, in a delta without text."""
+        if self._open == "text":
+            self.send({**self._content_delta("", "text"), "logprobs": raw})
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the end of a content."""
+        if self._own_state is None:
+            super().end_block(event)
+        if (event.kind == "reasoning") == (self._open == "thinking"):
+            self._stop()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation within its text: this wire's own, or an address as a document."""
+        is_known = self._own_state is not None or self.is_same_wire
+        is_own = isinstance(data, dict) and ("sources" in data or is_known)
+        citations = [data] if is_own else [_document(*link) for link in citation_links(data)]
+        if not citations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        for citation in citations:
+            if self._open != "text":
+                self._start("text")
+            number, self._citation_count = self._citation_count, self._citation_count + 1
+            self.send({"type": "citation-start", "index": number, "delta": {"message": {"citations": citation}}})
+            self.send({"type": "citation-end", "index": number})
+
+    # ------------------------------------------------------------ calls
+
+    def open_call(self, call: CallText) -> None:
+        """Write the start of a call."""
+        self._stop()
+        function = {"id": call.id, "type": "function", "function": {"name": call.ref.name, "arguments": ""}}
+        self.send({"type": "tool-call-start", "index": call.index, "delta": {"message": {"tool_calls": function}}})
+
+    def write_arguments(self, call: CallText, text: str) -> None:
+        """Write a delta of a call's arguments."""
+        self.send_delta(("call", call.index), _call_delta, text, call.index)
+
+    def close_call(self, call: CallText) -> None:
+        """Write the end of a call."""
+        self.send({"type": "tool-call-end", "index": call.index})
+
+
+def _call_delta(text: str, index: int) -> Json:
+    message = {"tool_calls": {"function": {"arguments": text}}}
+    return {"type": "tool-call-delta", "index": index, "delta": {"message": message}}
+
+
+def _document(url: str, title: str) -> Json:
+    """Return an address as a citation of a document (https://docs.cohere.com/docs/rag-citations)."""
+    document = {"id": url, "url": url, "title": title}
+    return {"start": 0, "end": 0, "text": "", "sources": [{"type": "document", "id": url, "document": document}]}
+
+
+def _usage(usage: Usage) -> Json:
+    counts = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+    tokens = {name: count for name, count in counts.items() if count is not None}
+    billed = {name: count for name, count in tokens.items() if name != "reasoning_tokens"}
+    cached = {} if usage.cache_read_tokens is None else {"cached_tokens": usage.cache_read_tokens}
+    return {"billed_units": billed, "tokens": tokens, **cached}

@@ -1,0 +1,352 @@
+"""Reader of the rare fields of chat streams: audio, images, sources, server tools, log probabilities.
+
+Most streams have none of them, so a parser creates an ``ExtrasReader`` at the first one. The reader remembers what
+vendors repeat: all sources so far in every chunk, a server tool when it starts and again when it is done.
+
+The fields of a chat chunk that no event describes: facts about the response, and fields that are unknown.
+
+They are searched only in a chunk that is not of the plain form (``schema.PlainChunk``), as plain data.
+
+The token counts of chat streams, by the field names of OpenAI and of the other servers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, structs
+
+from streamkit.calls import Usage
+from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.decoding.decoding import as_integer, as_text, compact_json, has_value, report_unknown_fields
+from streamkit.providers.decoding.lenient_json import parse_json_or_text
+from streamkit.providers.decoding.log_probabilities import read_log_probabilities
+from streamkit.providers.openai_chat import schema
+from streamkit.providers.openai_chat.schema import Delta, PlainDelta
+from streamkit.values.media import parse_data_url
+
+__all__ = [
+    "ExtrasReader",
+    "flagged_filters",
+    "is_usage",
+    "parse_usage",
+    "report_other_fields",
+]
+
+
+#: The sink's key of an audio response: of its transcript and of its audio data.
+_AUDIO_KEY = "audio"
+
+
+class ExtrasReader:
+    """A reader of the rare fields of one stream."""
+
+    __slots__ = ("_audio", "_flagged", "_last_sources", "_sink", "_sources_seen", "_tools")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._audio: dict[ChoiceSink, dict[str, Any]] = {}
+        self._flagged: set[str] = set()  # warnings of content filters: the results come with every delta
+        self._sources_seen: set[str] = set()
+        self._last_sources: Any = None  # of the last chunk: most chunks repeat it
+        self._tools: dict[tuple[ChoiceSink, str | None], dict[str, Any]] = {}
+
+    def read(self, choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
+        """Emit the rare fields of one delta."""
+        for annotation in _as_list(delta.annotations):
+            choice.citation(annotation)
+        if isinstance(delta.context, dict):
+            for source in _as_list(delta.context.get("citations")):
+                choice.citation(source)
+        for image in _as_list(delta.images):
+            _read_image(choice, image)
+        for tool in _as_list(delta.executed_tools):
+            self._read_tool(choice, tool)
+        if delta.reasoning_steps:
+            # It is not documented whether a chunk repeats the earlier steps, so they are reported as they come.
+            self._sink.unknown({"reasoning_steps": delta.reasoning_steps})
+        if isinstance(delta.audio, dict):
+            self._read_audio(choice, delta.audio)
+        elif delta.audio is not None:
+            self._sink.unknown({"audio": delta.audio})
+
+    def _read_audio(self, choice: ChoiceSink, audio: dict[str, Any]) -> None:
+        """Emit a delta of an audio response: its transcript as text, its audio data as a file in parts.
+
+        It is sent back as its id (https://platform.openai.com/docs/guides/audio), to other providers as its text.
+        """
+        metadata = self._audio.get(choice, {})
+        new_fields = {name: audio[name] for name in ("id", "expires_at") if audio.get(name) is not None}
+        transcript, data = audio.get("transcript"), audio.get("data")
+        text = transcript if isinstance(transcript, str) else ""
+        if text or ("id" in new_fields and "id" not in metadata):
+            choice.text(text, _AUDIO_KEY)
+        if text or new_fields:
+            self._audio[choice] = metadata = metadata | new_fields
+            choice.add_metadata({"audio": metadata}, _AUDIO_KEY)
+        if isinstance(data, str) and data:
+            choice.file("audio/*", data, key=_AUDIO_KEY)
+
+    def _read_tool(self, choice: ChoiceSink, tool: Any) -> None:
+        """Emit the changes of a tool that Groq runs (https://console.groq.com/docs/compound).
+
+        The tool has no id; its index identifies it.
+        """
+        if not isinstance(tool, dict):
+            self._sink.unknown({"executed_tools": [tool]})
+            return
+        tool_id = as_text(tool.get("index"))
+        name = as_text(tool.get("type")) or as_text(tool.get("name")) or ""
+        previous = self._tools.get((choice, tool_id), {})
+        arguments = tool.get("arguments")
+        result = {
+            field: value
+            for field, value in tool.items()
+            if field not in ("index", "type", "name", "arguments") and value is not None
+        }
+        changes: list[tuple[Any, Any]] = []
+        if arguments not in (None, "") and arguments != previous.get("arguments"):
+            is_text = isinstance(arguments, str)
+            changes.append(("arguments", parse_json_or_text(arguments) if is_text else arguments))
+        if result and result != previous.get("result"):
+            changes.append(("result", result))
+        if not changes and not previous:
+            changes.append(("started", None))
+        for position, (phase, data) in enumerate(changes, 1):
+            is_last = position == len(changes)
+            choice.server_tool(tool_id, name, phase, data, raw=tool if is_last else None)
+        self._tools[choice, tool_id] = {"arguments": arguments, "result": result, "seen": True}
+
+    def read_prompt_filters(self, prompts: Any) -> None:
+        """Warn of the filters that flagged a prompt: ``[{"prompt_index": 0, "content_filter_results": {...}}]``."""
+        for prompt in _as_list(prompts):
+            if isinstance(prompt, dict):
+                self.read_filters(prompt.get("content_filter_results"), "flagged the prompt")
+
+    def read_filters(self, results: Any, action: str) -> None:
+        """Warn of the filters that flagged a text, once for each set of them.
+
+        Args:
+            results: the field ``content_filter_results``.
+            action: what the filter did, for the message.
+        """
+        flagged = flagged_filters(results)
+        message = f"the provider's content filter {action}: {', '.join(flagged)}"
+        if flagged and message not in self._flagged:
+            self._flagged.add(message)
+            self._sink.warn("content_filtered", message)
+
+    def read_sources(self, choice: ChoiceSink, results: Any, addresses: Any) -> None:
+        """Emit each source of a response once. Perplexity repeats all of them in every chunk."""
+        if self._last_sources == (results, addresses):
+            return
+        self._last_sources = (results, addresses)
+        for source in (*_as_list(results), *_as_list(addresses)):
+            name = source if isinstance(source, str) else compact_json(source)
+            if name not in self._sources_seen:
+                self._sources_seen.add(name)
+                if isinstance(source, dict) and isinstance(source.get("url"), str):
+                    self._sources_seen.add(source["url"])
+                choice.citation(source)
+
+    def read_logprobs(self, choice: ChoiceSink, logprobs: Any, *, has_text: bool) -> None:
+        """Report log probabilities, and keep them in the metadata of their text.
+
+        Args:
+            choice: the sink of the choice.
+            logprobs: the field ``logprobs``.
+            has_text: the delta has text or a refusal that the log probabilities belong to.
+        """
+        by_field = logprobs if isinstance(logprobs, dict) else {"": logprobs}
+        if not any(by_field.values()):
+            return  # {"content": [], "refusal": null}
+        choice.log_probabilities(read_log_probabilities(logprobs), logprobs)
+        if has_text:
+            entries = [*_as_list(by_field.get("content")), *_as_list(by_field.get("refusal"))]
+            choice.add_metadata({"logprobs": entries or [logprobs]})
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _read_image(choice: ChoiceSink, image: Any) -> None:
+    """Emit an image that is an address or a data URL.
+
+    Source: https://openrouter.ai/docs/features/multimodal/image-generation
+    """
+    image_url = image.get("image_url") if isinstance(image, dict) else None
+    url = image_url.get("url") if isinstance(image_url, dict) else None
+    if not isinstance(url, str):
+        choice.provider_block(image)
+        return
+    data_url = parse_data_url(url)
+    if data_url is not None and data_url.was_base64:
+        choice.file(data_url.media_type or "image/*", data_url.data, raw=image)
+    else:
+        choice.file("image/*", url=url, raw=image)
+
+
+def flagged_filters(results: Any) -> list[str]:
+    """Return the content filters that stopped or flagged a text, from Azure's ``content_filter_results``.
+
+    Source: https://learn.microsoft.com/azure/ai-services/openai/concepts/content-filter-annotations
+
+    Args:
+        results: an object of filters: ``{"filtered", "severity"}`` or, for optional models, ``{"filtered",
+            "detected"}``; ``error`` is there instead if the filters did not run.
+
+    Returns:
+        The name of each, with the severity, or ``detected`` if the text was not filtered.
+    """
+    flagged: list[str] = []
+    for name, result in results.items() if isinstance(results, dict) else ():
+        for entry in _as_list(result):  # a list in old versions of the API: one object for each block list
+            if not isinstance(entry, dict):
+                continue
+            severity = entry.get("severity")
+            if name == "error":
+                flagged.append(f"not checked ({as_text(entry.get('message')) or as_text(entry.get('code'))})")
+            elif entry.get("filtered") is True:
+                flagged.append(f"{name} ({severity})" if isinstance(severity, str) else str(name))
+            elif entry.get("detected") is True:
+                flagged.append(f"{name} (detected)")
+    return list(dict.fromkeys(flagged))
+
+
+def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> frozenset[str]:
+    """Return the fields that the parser reads, and those that it is known not to need."""
+    # A field that is None in the plain form, and that is not read, was only ever seen without a value.
+    ignored = (
+        {field.encode_name for field in structs.fields(plain) if field.type is Any} if plain is not None else set()
+    )
+    return frozenset(read.__struct_encode_fields__) | ignored
+
+
+_CHUNK = _known_fields(schema.Chunk, schema.PlainChunk)
+_CHOICE = _known_fields(schema.Choice, schema.PlainChoice)
+_DELTA = _known_fields(schema.Delta, schema.PlainDelta)
+_TOOL_CALL = _known_fields(schema.ToolCall)
+_FUNCTION = _known_fields(schema.Function)
+_CUSTOM = _known_fields(schema.Custom)
+#: LiteLLM's field of what Chat Completions has no field for, at a choice, a delta, a message and a call. Since 1.106
+#: most of it is sent elsewhere, too: reasoning in its own fields, the signature of a call in the call's id.
+_NESTED = "provider_specific_fields"
+_REPEATED = frozenset(
+    {"reasoning_content", "reasoningContent", "reasoningContentBlocks", "thinking_blocks", "thought_signature"}
+)
+
+
+def report_other_fields(sink: Sink, chunk: dict[str, Any]) -> None:
+    """Report the fields of a chunk that the parser does not read, to the sink.
+
+    Args:
+        sink: gets the facts about the response as metadata, all other fields as unknown ones.
+        chunk: the chunk as plain data.
+    """
+    _report(sink, chunk, _CHUNK, "")
+    for choice in _dicts(chunk.get("choices")):
+        _report(sink, choice, _CHOICE, "choice.")
+        for place in ("delta", "message"):
+            delta = choice.get(place)
+            if isinstance(delta, dict):
+                _report(sink, delta, _DELTA, f"{place}.")
+                for function in _dicts(delta.get("function_call")):
+                    _report(sink, function, _FUNCTION, "function_call.")
+                for call in _dicts(delta.get("tool_calls")):
+                    _report_call(sink, call)
+
+
+def _report_call(sink: Sink, call: dict[str, Any]) -> None:
+    _report(sink, call, _TOOL_CALL, "tool_call.")
+    for function in _dicts(call.get("function")):
+        _report(sink, function, _FUNCTION, "tool_call.function.")
+    for custom in _dicts(call.get("custom")):
+        _report(sink, custom, _CUSTOM, "tool_call.custom.")
+
+
+def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str) -> None:
+    if known.issuperset(value):
+        return
+    nested = value.get(_NESTED)
+    if isinstance(nested, dict):
+        repeated = _REPEATED.union(("thought_signatures",)) if value.get("tool_calls") else _REPEATED
+        _report_nested(sink, nested, repeated, f"{place}{_NESTED}.")
+        known = known.union((_NESTED,))
+    facts = {name: value[name] for name in schema.RARE_RESPONSE_FIELDS if has_value(value.get(name))}
+    if facts:
+        sink.add_response_metadata(facts)
+        known = known.union(facts)
+    report_unknown_fields(sink, value, known, place)
+
+
+def _report_nested(sink: Sink, fields: dict[str, Any], known: frozenset[str], place: str) -> None:
+    """Report LiteLLM's further fields of an object, except those that repeat others."""
+    facts = {name: fields[name] for name in schema.CHOICE_RESPONSE_FIELDS if has_value(fields.get(name))}
+    if facts:
+        sink.add_response_metadata(facts)
+    report_unknown_fields(sink, fields, known.union(facts), place)
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a field that is an object or a list of objects."""
+    if value is None:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [element for element in values if isinstance(element, dict)]
+
+
+#: The names of the tokens written to a cache, among the details of the prompt: OpenRouter's and Bedrock's, SAP's, those
+#: of DashScope's explicit cache (https://help.aliyun.com/en/model-studio/context-cache) and of new-api's relays.
+_CACHE_WRITE_FIELDS = (
+    "cache_write_tokens",
+    "cache_creation_tokens",
+    "cache_creation_input_tokens",
+    "cached_creation_tokens",
+)
+
+
+def is_usage(raw: Any) -> bool:
+    """Return True if a chunk's usage has a count of this wire; the name of the field is that of other wires too."""
+    return isinstance(raw, dict) and ("prompt_tokens" in raw or "completion_tokens" in raw)
+
+
+def parse_usage(raw: Any) -> Usage | None:
+    """Return the token counts of a ``usage`` object, by the field names of OpenAI and of the other servers.
+
+    ``completion_tokens`` includes the reasoning, unless the total shows that it is counted separately (xAI).
+    """
+    if not isinstance(raw, dict):
+        return None
+    prompt, output = as_integer(raw.get("prompt_tokens")), as_integer(raw.get("completion_tokens"))
+    if prompt is None and output is None:  # mlx-vlm (earendil-works/pi#2326)
+        prompt, output = as_integer(raw.get("input_tokens")), as_integer(raw.get("output_tokens"))
+    prompt_details = raw.get("prompt_tokens_details")
+    output_details = raw.get("completion_tokens_details")
+    cache_read = cache_write = reasoning = None
+    if isinstance(prompt_details, dict):
+        cache_read = as_integer(prompt_details.get("cached_tokens"))
+        for name in _CACHE_WRITE_FIELDS:
+            if name in prompt_details and not cache_write:
+                count = as_integer(prompt_details[name])
+                cache_write = cache_write if count is None else count
+    if cache_read is None:
+        cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
+    if cache_read is None:
+        cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
+    # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
+    relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
+    relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+    if not relayed_write:  # Usage of snowflake.core
+        relayed_write = as_integer(raw.get("cache_write_input_tokens")) or 0
+    cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
+    if prompt is not None and prompt < relayed_read + relayed_write:
+        prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
+    if isinstance(output_details, dict):
+        reasoning = as_integer(output_details.get("reasoning_tokens"))
+    if reasoning is None:
+        reasoning = as_integer(raw.get("reasoning_tokens"))
+    if reasoning and output is not None and prompt is not None:
+        if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
+            output += reasoning
+    return Usage(prompt, output, reasoning, cache_read, cache_write, raw)

@@ -1,0 +1,304 @@
+"""The writer of Chat Completions streams: events as the bytes that a server would have streamed.
+
+Wire: https://platform.openai.com/docs/api-reference/chat-streaming
+
+The counterpart of ``parser``: parsing the bytes again gives the same turn. The shapes are those of api.openai.com: a
+chunk with the role, deltas of the content, each call as a first delta (index, id, name, empty arguments) and deltas of
+its argument text, a chunk with the finish reason, the usage in a chunk without choices, ``[DONE]``. Calls are
+distinguished by their index, so open calls may alternate. ``ChatDialect`` describes where the streams of a dialect
+differ. What a choice contains is written here; the chunks around it are those of ``chunk_writer``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, ClassVar, Final
+
+from streamkit.calls import ToolCall
+from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.providers.decoding.openai_errors import error_body
+from streamkit.providers.openai_chat.chunk_writer import ChunkWriter
+from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
+from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.typed_reasoning import (
+    has_wrapped_state,
+    merge_reasoning_blocks,
+    unstreamed_details,
+)
+from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.encoding import citation_links, encode_json
+from streamkit.providers.writing.wire_writer import Json, WriterOptions
+from streamkit.values.media import is_url, normalize_data_url, to_data_url
+
+__all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
+
+#: The state of reasoning that repeats its text.
+_REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_parts", "reasoning_blocks")
+
+
+def create_writer(traits: ChatDialect, options: WriterOptions) -> ChatWriter:
+    """Return a writer of one response."""
+    return ChatWriter(traits, options)
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error, as OpenRouter and other servers send it under status 200."""
+    return b"data: %b\n\n" % encode_json(error_body(status, message, code))
+
+
+class ChatWriter(ChunkWriter):
+    """A writer of what the choices of a response contain."""
+
+    call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
+
+    def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self.has_custom_calls = traits.custom_calls
+        self._annotations: list[Any] = []  # of the block that is written
+        self._annotation_count = 0
+        self._detail_count = 0  # of complete details of reasoning
+        self._has_open_detail = False  # one of which the text is written
+        self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
+
+    # ------------------------------------------------------------ texts
+
+    def text(self, text: str) -> None:
+        """Write a text delta; in an audio response of the same provider, a delta of the transcript."""
+        own = self._own_state
+        if own is None:
+            self.send_delta("content", self._text_chunk, text, "content")
+        elif isinstance(own.get("audio"), dict):
+            if "id" in own["audio"] and own.get("audio_started") is None:
+                self._delta({"audio": {"id": own["audio"]["id"], "transcript": ""}})
+                self._own_state = {**own, "audio_started": True}
+            self._delta({"audio": {"transcript": text}})
+        else:
+            self._delta({"content": text}, self._logprobs("content"))
+
+    def _text_chunk(self, text: str, field: str) -> Json:
+        return self._chunk({field: text})
+
+    def refusal(self, text: str) -> None:
+        """Write a delta of a refusal."""
+        self._delta({"refusal": text}, self._logprobs("refusal"))
+
+    def log_probabilities(self, raw: Any) -> None:
+        """Write the log probabilities of the text before, in a chunk without text."""
+        self._delta({"content": ""}, {"logprobs": raw})
+
+    def _logprobs(self, name: str) -> Json:
+        """Return the log probabilities of a text as a field of the choice of its first chunk."""
+        own = self._own_state
+        if own is None or not own.get("logprobs"):
+            return {}
+        self._own_state = {**own, "logprobs": None}
+        return {"logprobs": {name: own["logprobs"]}}
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning in the dialect's field."""
+        dialect = self._dialect
+        if dialect.thinking_parts:
+            self._delta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
+        elif any(isinstance((self._own_state or {}).get(name), list) for name in _REASONING_LISTS):
+            pass  # these have the text; they are written at the end of the block
+        elif dialect.reasoning_details:
+            name = "summary" if kind == "summary" else "text"
+            self._details([{"type": f"reasoning.{name}", name: text, "index": self._detail_count}])
+            self._has_open_detail = True
+        elif dialect.reasoning_field:
+            self.send_delta("reasoning", self._text_chunk, text, dialect.reasoning_field)
+        else:
+            super().reasoning(text, kind)
+
+    def _details(self, details: list[Any]) -> None:
+        """Send typed details, each with its text a second time, as OpenRouter does; the parser counts it once."""
+        name = self._dialect.reasoning_field
+        for detail in details:
+            text = reasoning_detail_text(detail) if isinstance(detail, dict) else None
+            self._delta({**({name: text} if name and text else {}), "reasoning_details": [detail]})
+
+    def _with_indexes(self, details: list[Any]) -> list[Any]:
+        """Return details with their position among those of the response.
+
+        OpenAI's SDK merges entries of lists by their ``index``, and refuses further ones that have none.
+        """
+        result = []
+        for detail in details:
+            if isinstance(detail, dict) and "index" not in detail:
+                detail = {**detail, "index": self._detail_count}
+                self._detail_count += 1
+            result.append(detail)
+        return result
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the annotations of a block, and its state where the dialect has a field for it."""
+        self._send_annotations()
+        text_index, self._detail_count = self._detail_count, self._detail_count + self._has_open_detail
+        self._has_open_detail = False
+        own, details = self._own_state, event.metadata.get("reasoning_details")
+        audio, thinking = event.metadata.get("audio"), event.metadata.get("thinking_blocks")
+        if own is not None and isinstance(details, list):
+            self._details(details)
+        elif own is not None and isinstance(thinking, list):
+            for block in thinking:
+                self._delta({"reasoning_content": thinking_text(block), "thinking_blocks": [block]})
+        elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(has_wrapped_state, details))):
+            unstreamed, is_complete = unstreamed_details(details, text_index)
+            self._details(self._with_indexes(unstreamed))
+            if not is_complete:
+                self.omit("block_state", "signatures of reasoning were left out: its parts were written as one")
+        elif own is not None and isinstance(parts := event.metadata.get("reasoning_parts"), list):
+            self._delta({"content": parts})
+        elif own is not None and isinstance(blocks := event.metadata.get("reasoning_blocks"), list):
+            self._delta({"reasoning_content": merge_reasoning_blocks(blocks)})
+        elif own is not None and isinstance(opaque := event.metadata.get("reasoning_opaque"), str):
+            self._delta({"reasoning_opaque": opaque})
+        elif own is not None and isinstance(audio, dict) and "expires_at" in audio:
+            self._delta({"audio": {"expires_at": audio["expires_at"]}})
+        elif self.is_same_wire and isinstance(audio, dict):
+            self._delta({"audio": {name: audio[name] for name in ("id", "expires_at") if name in audio}})
+        elif event.signature and event.kind == "reasoning" and self._dialect.thinking_parts:
+            self._delta({"content": [{"type": "thinking", "thinking": [], "signature": event.signature}]})
+        elif own is None:
+            super().end_block(event)
+
+    def _end_blocks(self) -> None:
+        super()._end_blocks()
+        self._send_annotations()
+
+    def _send_annotations(self) -> None:
+        """Send the annotations of a block in one chunk, as OpenAI does.
+
+        Its SDK merges entries of lists by their ``index``, and refuses further ones that have none.
+        """
+        annotations, self._annotations = self._annotations, []
+        if self._annotation_count and self._own_state is None:
+            annotations = [
+                {"index": number, **entry} if isinstance(entry, dict) else entry
+                for number, entry in enumerate(annotations, self._annotation_count)
+            ]
+        if annotations:
+            self._annotation_count += len(annotations)
+            self._delta({"annotations": annotations})
+
+    def citation(self, data: Any) -> None:
+        """Write a citation as the dialect has it: an annotation of the text, a part of it, or a source of the chunk."""
+        is_own, links = self._own_state is not None or self.is_same_wire, citation_links(data)
+        if self._dialect.thinking_parts:  # Mistral's references are parts
+            if is_own or (isinstance(data, dict) and data.get("type") == "reference"):
+                self._delta({"content": [data]})
+            else:
+                super().citation(data)
+        elif self._dialect.source_lists:
+            if self.is_same_wire:
+                self._add_source(data)
+            elif is_own and not isinstance(data, str):
+                self._delta({"content": ""}, {}, {"search_results": [data]})
+            elif is_own or links:
+                self._delta({"content": ""}, {}, {"citations": [data] if is_own else [url for url, _ in links]})
+            else:
+                super().citation(data)
+        elif self.is_same_wire and isinstance(data, dict) and "chunk_id" in data:  # Azure, of a data source
+            self._delta({"context": {"citations": [data]}})
+        elif is_own or (isinstance(data, dict) and "url_citation" in data):
+            self._annotations.append(data)
+        elif links:
+            self._annotations += [_annotation(*link) for link in links]
+        else:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+
+    def _add_source(self, source: Any) -> None:
+        """Write all sources so far: clients read those of the first chunk or of the last one."""
+        url = source.get("url") if isinstance(source, dict) else source
+        sources = {"citations": url, "search_results": source if isinstance(source, dict) else None}
+        new = {name: value for name, value in sources.items() if value not in (None, *self.metadata.get(name, ()))}
+        if new:
+            lists = {name: [*self.metadata.get(name, ()), value] for name, value in new.items()}
+            self.metadata = {**self.metadata, **lists}
+            self._delta({"content": ""}, {}, lists)
+
+    # ------------------------------------------------------------ calls
+
+    def start_call(self, call: CallText) -> None:
+        """Write the first delta of a call, unless the dialect sends a call in one chunk."""
+        own = self._own_state or {}
+        call.item = {"extra_content": own["extra_content"]} if "extra_content" in own else {}
+        if self._dialect.one_chunk_calls:
+            self._unwritten.append(call)
+        else:
+            self._first_delta(call, "")
+
+    def _first_delta(self, call: CallText, text: str) -> None:
+        kind, name = self._kind(call)
+        head = {"index": call.index, "id": call.id, "type": kind, kind: {"name": call.ref.name, name: text}}
+        self._delta({"tool_calls": [{**head, **call.item}]})
+
+    def _kind(self, call: CallText) -> tuple[str, str]:
+        return ("custom", "input") if self.has_custom_calls and call.ref.kind == "custom" else ("function", "arguments")
+
+    def add_arguments(self, call: CallText, delta: str) -> None:
+        """Write a delta of a call's arguments."""
+        if text := call.add(delta):
+            self._arguments(call, text)
+
+    def _arguments(self, call: CallText, text: str) -> None:
+        if not self._dialect.one_chunk_calls:
+            kind, name = self._kind(call)
+            self.send_delta(call.index, self._arguments_chunk, text, call.index, kind, name)
+
+    def _arguments_chunk(self, text: str, index: int, kind: str, field: str) -> Json:
+        return self._chunk({"tool_calls": [{"index": index, kind: {field: text}}]})
+
+    def restate_arguments(self, call: CallText, text: str) -> None:
+        """Write the rest of a text that continues the sent one; replace a text that is sent at the end."""
+        if self._dialect.one_chunk_calls:
+            call.replace(text)
+        elif rest := call.restate(text):
+            self._arguments(call, rest)
+
+    def end_call(self, call: CallText, final: ToolCall) -> None:
+        """Write the rest of a call, or the whole call if the dialect sends it in one chunk."""
+        rest = call.finish(final)
+        if self._dialect.one_chunk_calls:
+            while self._unwritten and self._unwritten[0].ready is not None:  # calls keep their order
+                first = self._unwritten.popleft()
+                self._first_delta(first, first.wire_text)
+        elif rest:
+            self._arguments(call, rest)
+        if "extra_content" in final.metadata and not call.item and self._own_state is None:
+            kind, name = self._kind(call)  # a delta without either is padding for clients
+            delta = {"index": call.index, kind: {name: ""}, "extra_content": final.metadata["extra_content"]}
+            self._delta({"tool_calls": [delta]})
+        self.check_call(call, final)
+
+    # ------------------------------------------------------------ files and blocks of the provider's own
+
+    def file(self, event: File) -> None:
+        """Write audio, or an image as OpenRouter sends it."""
+        own = self._own_state or {}
+        url = event.url or event.data
+        raw = event.raw if self.is_same_wire else own.get("raw")
+        if isinstance(raw, dict):
+            self._delta({"images": [raw]})
+        elif (event.media_type or "").startswith("audio/") and event.data:
+            self._delta({"audio": {"data": event.data}})
+        elif url and (event.media_type or "").startswith("image/"):
+            if not is_url(url):
+                url = normalize_data_url(url) or to_data_url(url, event.media_type or "")
+            self._delta({"images": [{"type": "image_url", "image_url": {"url": url}}]})
+        else:
+            self.omit("file", "a file that is no image and no audio was left out: the wire has no field for it")
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a part of the dialect, or a tool that its server ran."""
+        if is_server_tool and self._dialect.message_lists:
+            self.omit("server_tool", "server tools were left out: a stream has no form for them")
+        elif isinstance(raw, dict):
+            field = "executed_tools" if is_server_tool else "images" if "image_url" in raw else "content"
+            self._delta({field: [raw]})
+
+
+def _annotation(url: str, title: str) -> Json:
+    """Return an address as an annotation of the text (https://platform.openai.com/docs/guides/tools-web-search)."""
+    citation = {"url": url, "title": title, "start_index": 0, "end_index": 0}
+    return {"type": "url_citation", "url_citation": citation}

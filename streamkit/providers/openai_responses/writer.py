@@ -1,0 +1,479 @@
+"""The writer of Responses streams: events as the bytes that api.openai.com would have streamed.
+
+The counterpart of ``parser``: parsing the bytes again gives the same turn, opaque state byte for byte. Calls are
+distinguished by their place in the output, so open calls may alternate. The module must not read a clock
+(``created_at`` is 0), and must not depend on requests or sockets.
+
+Wire: https://platform.openai.com/docs/api-reference/responses-streaming
+
+The base of the writer of Responses: numbered events, the items of the output, and the texts in these items.
+
+The counterpart of ``text_reader``: messages, refusals, reasoning, and the sources that a message cites. One item with
+text is open at a time, and any other item ends it. This module must not depend on the fields of other items, on the
+response around the items, or on a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar, Final
+
+from streamkit.calls import CLIENT_TOOL, FinishReason, ToolCall
+from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.providers.contract.error_rules import ErrorRules
+from streamkit.providers.contract.traits import Traits
+from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.decoding.openai_errors import ERRORS, error_body
+from streamkit.providers.openai_responses.client_items import client_call_id, is_client_item
+from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
+from streamkit.providers.openai_responses.traits import FINISH_REASONS
+from streamkit.providers.openai_responses.written_items import (
+    USAGE_DETAILS,
+    OpenItem,
+    annotation,
+    argument_names,
+    arguments_delta,
+    call_item,
+    client_tool_call,
+    empty_response,
+    image_item,
+    mcp_call,
+    usage_fields,
+)
+from streamkit.providers.writing.call_text import CallText, is_cut
+from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.writing.provider_writer import Writer
+from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
+
+__all__ = [
+    "ResponsesWriter",
+    "TextWriter",
+    "create_writer",
+    "error_body",
+    "error_event",
+]
+
+
+#: Of each kind of text: the prefix of the events of its text, the prefix of those of its part, the field of the text,
+#: and the other fields of the part.
+_TEXT_EVENTS: Final[dict[str, tuple[str, str, str, Json]]] = {
+    "output_text": ("response.output_text", "response.content_part", "text", {"annotations": [], "logprobs": []}),
+    "refusal": ("response.refusal", "response.content_part", "refusal", {}),
+    "reasoning_text": ("response.reasoning_text", "response.content_part", "text", {}),
+    "summary_text": ("response.reasoning_summary_text", "response.reasoning_summary_part", "text", {}),
+}
+#: The metadata of a text that its message has.
+_MESSAGE_FIELDS: Final = frozenset({"agent", "item_id", "phase"})
+
+
+class TextWriter(Writer):
+    """A writer that numbers the events, lists the items and writes those with text."""
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._event_count = 0
+        self._open: OpenItem | None = None  # the message or the reasoning that is being written
+        self._response: Json = {}  # as it began
+        self._logprobs: list[Any] = []  # of the next text
+
+    # ------------------------------------------------------------ events
+
+    def send_event(self, type: str, fields: Json) -> None:
+        """Send an event with its number."""
+        self.send({"type": type, "sequence_number": self._event_count, **fields})
+        self._event_count += 1
+
+    def send_text(self, key: Hashable, make: Callable[..., Json], text: str, source: OpenItem | CallText) -> None:
+        """Send a delta; its number is inserted at the end of the encoded event."""
+        self.send_delta(key, make, text, source)
+        number, self._event_count = self._event_count, self._event_count + 1
+        if self._frames:
+            self._frames[-1] = b'%b,"sequence_number":%d}\n\n' % (self._frames[-1][:-3], number)
+
+    # ------------------------------------------------------------ items
+
+    def new_id(self, prefix: str) -> str:
+        """Return an id for the next item."""
+        return f"{prefix}_{str(self._response['id']).removeprefix('resp_')}_{len(self.items)}"
+
+    def add_item(self, item: Json, initial: Json) -> int:
+        """Write the start of an item; return its place in the output.
+
+        Args:
+            item: the item, which ``end_item`` writes as it is then.
+            initial: the fields that differ at its start.
+        """
+        index = len(self.items)
+        self.items.append(item)
+        self.send_event("response.output_item.added", {"output_index": index, "item": {**item, **initial}})
+        return index
+
+    def end_item(self, index: int) -> None:
+        """Write the end of the item at that place in the output."""
+        item = self.items[index]
+        self.send_event("response.output_item.done", {"output_index": index, "item": item})
+
+    def write_item(self, item: Json, initial: Json) -> None:
+        """Write an item without deltas."""
+        self.close_item()
+        self.end_item(self.add_item(item, initial))
+
+    def close_item(self) -> None:
+        """Write the end of the message or reasoning that is open."""
+        if self._open is not None:
+            item, self._open = self._open, None
+            self._close_part(item)
+            self.end_item(item.index)
+
+    # ------------------------------------------------------------ texts
+
+    def text(self, text: str) -> None:
+        """Write a delta of a message's text."""
+        self._delta(self._message_part("output_text"), text)
+
+    def refusal(self, text: str) -> None:
+        """Write a delta of a message's refusal."""
+        self._delta(self._message_part("refusal"), text)
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning: its text, or a summary of it."""
+        item = self._reasoning_item()
+        self._open_part(item, "reasoning_text" if kind == "text" else "summary_text")
+        self._delta(item, text)
+
+    def log_probabilities(self, raw: Any) -> None:
+        """Keep the log probabilities for the text that follows."""
+        if isinstance(raw, list):
+            self._logprobs += raw
+
+    def _message_part(self, kind: str) -> OpenItem:
+        """Return the open message, with an open part of that kind."""
+        own = self._own_state or {}
+        item, own_id = self._open, own.get("item_id")
+        if item is None or item.type != "message" or (own_id is not None and own_id != item.item["id"]):
+            self.close_item()
+            message: Json = {"id": own_id if isinstance(own_id, str) else self.new_id("msg"), "type": "message"}
+            message |= {"status": "completed", "content": [], "role": "assistant"}
+            if own.get("phase") in MESSAGE_PHASES:
+                message["phase"] = own["phase"]
+            if own.get("agent") is not None:
+                message["agent"] = own["agent"]
+            item = self._open = OpenItem("message", message)
+            item.index = self.add_item(message, {"status": "in_progress", "content": []})
+        self._open_part(item, kind)
+        return item
+
+    def _reasoning_item(self) -> OpenItem:
+        """Return the open reasoning item; open one for another item of the same provider."""
+        own = self._own_state or {}
+        opaque, item = own.get("opaque"), self._open
+        is_other = self._own_state is not None and not ({"summary_index", "content_index"} & own.keys())
+        if item is None or item.type != "reasoning" or (is_other and item.kind is None):
+            self.close_item()
+            is_own = isinstance(opaque, dict) and opaque.get("type") == "reasoning"
+            fields: Json = {"id": self.new_id("rs"), "type": "reasoning", "summary": []}
+            item = self._open = OpenItem("reasoning", opaque if is_own and opaque is not None else fields)
+            item.is_own = is_own
+            item.index = len(self.items)
+            self.items.append(item.item)
+            start: Json = {"id": item.item.get("id"), "type": "reasoning", "summary": []}
+            self.send_event("response.output_item.added", {"output_index": item.index, "item": start})
+        return item
+
+    def _open_part(self, item: OpenItem, kind: str) -> None:
+        if item.kind == kind:
+            return
+        self._close_part(item)
+        item.start_part(kind)
+        _, prefix, field, fields = _TEXT_EVENTS[kind]
+        self.send_event(f"{prefix}.added", {**item.position, "part": {"type": kind, **fields, field: ""}})
+
+    def _delta(self, item: OpenItem, text: str) -> None:
+        item.texts.append(text)
+        if self._logprobs and item.kind == "output_text":
+            logprobs, self._logprobs = self._logprobs, []
+            item.logprobs += logprobs
+            event = self._text_delta(text, item) | {"logprobs": logprobs}
+            self.send_event(event.pop("type"), event)
+            return
+        self.send_text((item.index, item.part_count), self._text_delta, text, item)
+
+    def _text_delta(self, text: str, item: OpenItem) -> Json:
+        name, *_ = _TEXT_EVENTS[item.kind or ""]
+        logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
+        return {"type": f"{name}.delta", **item.position, "delta": text, **logprobs}
+
+    def _close_part(self, item: OpenItem) -> None:
+        if item.kind is None:
+            return
+        name, prefix, field, _ = _TEXT_EVENTS[item.kind]
+        logprobs: Json = {"logprobs": item.logprobs} if item.kind == "output_text" else {}
+        part = item.end_part()
+        self.send_event(f"{name}.done", {**item.position, field: part[field], **logprobs})
+        self.send_event(f"{prefix}.done", {**item.position, "part": part})
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the end of a part, and keep the opaque state of a reasoning for the end of its item."""
+        opaque = event.metadata.get("opaque")
+        is_item = isinstance(opaque, dict) and opaque.get("type") == "reasoning"
+        state = opaque.get("encrypted_content") if is_item and isinstance(opaque, dict) else event.signature
+        if event.kind == "reasoning" and (is_item or event.signature):
+            item = self._reasoning_item()
+            self._close_part(item)
+            if not item.is_own:
+                if state:
+                    item.item["encrypted_content"] = state
+                self.close_item()
+        elif self._own_state is None and event.metadata.keys() - _MESSAGE_FIELDS:
+            super().end_block(event)
+        # Claude splits a text at citations, and the Agents SDK takes the last part of a message for the whole output.
+        is_foreign_text = event.kind == "text" and self._own_state is None and "item_id" not in event.metadata
+        if self._open is not None and not is_foreign_text:
+            self._close_part(self._open)
+            if self._open.type == "message" and event.metadata.get("phase") in MESSAGE_PHASES:
+                self._open.item["phase"] = event.metadata["phase"]
+            if self._open.type == "message" and self.is_same_wire and event.metadata.get("agent") is not None:
+                self._open.item["agent"] = event.metadata["agent"]
+            if self._open.type == "message" and (self._own_state or {}).get("item_id") is None:
+                self.close_item()
+
+    def citation(self, data: Any) -> None:
+        """Write a citation as an annotation of the text."""
+        is_known = self._own_state is not None or self.is_same_wire
+        is_own = isinstance(data, dict) and (is_known or data.get("type") == "url_citation")
+        if is_own and "url_citation" in data:  # in the form of Chat Completions
+            is_own = is_known
+        annotations = [data] if is_own else [annotation(*link) for link in citation_links(data)]
+        if not annotations:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+            return
+        item = self._message_part("output_text")
+        for each in annotations:
+            fields = {**item.position, "annotation_index": len(item.annotations), "annotation": each}
+            item.annotations.append(each)
+            self.send_event("response.output_text.annotation.added", fields)
+
+
+_PREFERRED: Final[dict[FinishReason, str]] = {"refusal": "incomplete:content_filter", "other": "completed"}
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred=_PREFERRED, default="completed")
+
+
+def create_writer(traits: Traits, options: WriterOptions) -> ResponsesWriter:
+    """Return a writer of one response."""
+    return ResponsesWriter(traits, options)
+
+
+def error_event(status: int, message: str, code: str | None = None) -> bytes:
+    """Return the event that ends a stream with an error.
+
+    https://platform.openai.com/docs/api-reference/responses-streaming/error
+    """
+    fields = _error_fields(error_body(status, message, code)["error"])
+    return encode_sse_event("error", {"type": "error", "sequence_number": 0, **fields})
+
+
+def _error_fields(error: Json) -> Json:
+    """Return the fields of an ``error`` event, in the documented form and in that of api.openai.com.
+
+    OpenAI's SDKs raise an exception, and the AI SDK reads the event, if it has an object ``error`` with a code. Without
+    it clients that pass over ``response.failed`` show a half response as a complete one (langchain-ai/langchain#39039).
+    """
+    own = {"param": None, **error}
+    own["code"] = own.get("code") or own["type"]
+    return {**{name: own.get(name) for name in ("code", "message", "param")}, "error": own}
+
+
+class ResponsesWriter(TextWriter):
+    """A writer of one response."""
+
+    error_rules: ClassVar[ErrorRules] = ERRORS
+
+    has_custom_calls: bool = True
+    call_state: ClassVar[frozenset[str]] = frozenset({CLIENT_TOOL, "item_id", "namespace", "status"})
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._open_tools: set[int] = set()  # the places of their items in the output
+        self._cut_calls: list[tuple[CallText, ToolCall]] = []
+        self._images: dict[str | None, int] = {}  # the places of those of which a part was written
+
+    # ------------------------------------------------------------ the response
+
+    def begin(self) -> None:
+        """Write ``response.created`` and ``response.in_progress``."""
+        self._response = {**empty_response(self.response_id or "resp_0", self.model or ""), **self.metadata}
+        self.send_event("response.created", {"response": self._response})
+        self.send_event("response.in_progress", {"response": self._response})
+
+    def end(self) -> None:
+        """Write the last event, with the whole response."""
+        self.close_item()
+        for position in list(self._open_tools):
+            self.end_item(position)
+        status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")
+        usage = None if self.usage is None else self.with_own_usage(usage_fields(self.usage))
+        details = self.metadata.get("incomplete_details")
+        if details is not None and not self.error:
+            status = "incomplete"
+        response = {**self._response, **self.metadata, "status": status, "output": self.items, "usage": usage}
+        if status == "incomplete":
+            response["incomplete_details"] = details or {"reason": reason}
+        elif status == "failed":
+            error = {"code": "server_error", "message": "The server had an error processing your request."}
+            kind = "server_error"
+            if self.error is not None:
+                code, message, name = self.error_fields(self.error)
+                kind = error_body(code, message)["error"]["type"]
+                error = {"code": name or "server_error", "message": message}
+                error = self.own_error({"error": error}, self.error)["error"]
+            response["error"] = error
+            self.send_event("error", _error_fields({"type": kind, **error}))
+        self.send_event(f"response.{status}", {"response": response})
+
+    def with_own_usage(self, fields: Json) -> Json:
+        """Return the counts with those of the provider's own report; clients require all of the usual details."""
+        own = self.own_usage()
+        details = {name: fields[name] | own[name] for name in USAGE_DETAILS if isinstance(own.get(name), dict)}
+        return {**fields, **own, **details}
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return an event as a server-sent event with its name."""
+        return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the whole response, which the last event has."""
+        return dict(chunks[-1]["response"])
+
+    # ------------------------------------------------------------ calls
+
+    def start_call(self, call: CallText) -> None:
+        """Write the start of a call's item."""
+        self.close_item()
+        own = self._own_state or {}
+        asked = own.get("item") or call.metadata.get("item")
+        if isinstance(asked, dict) and is_client_item(asked) and (self.is_same_wire or client_call_id(asked)):
+            call.item = asked
+            return
+        if (tool := call.metadata.get(CLIENT_TOOL)) is not None:
+            call.item = client_tool_call(tool, call, self.new_id("tsc"))
+            return
+        prefix = "ctc" if call.ref.kind == "custom" else "fc"
+        fields = {name: value for name, value in call.metadata.items() if name not in ("item_id", "status")}
+        call.item = call_item(call, own.get("item_id") or self.new_id(prefix), {**fields, **own})
+        field, _ = argument_names(call)
+        call.position = self.add_item(call.item, {field: "", "status": "in_progress"})
+
+    def add_arguments(self, call: CallText, delta: str) -> None:
+        """Write a delta of a call's arguments."""
+        self._arguments(call, call.add(delta))
+
+    def _arguments(self, call: CallText, text: str) -> None:
+        if text and call.position is not None:
+            self.send_text(call.position, arguments_delta, text, call)
+
+    def restate_arguments(self, call: CallText, text: str) -> None:
+        """Write the rest of a text that continues the sent one; keep another text for the end of the call."""
+        if text.startswith(call.sent):
+            self._arguments(call, call.restate(text))
+        else:
+            call.replace(text)
+
+    def end_call(self, call: CallText, final: ToolCall) -> None:
+        """Write the whole arguments of a call and the end of its item."""
+        if call.position is None:
+            asked = final.metadata.get("item")
+            if self.is_same_wire and isinstance(asked, dict):  # complete now
+                call.item = asked
+            elif CLIENT_TOOL in call.metadata:
+                arguments = final.arguments if isinstance(final.arguments, dict) else final.arguments_text
+                call.item["arguments"] = arguments
+            if final.state == "incomplete":  # it has no end
+                item = {**call.item, "status": "in_progress"}
+                self.send_event("response.output_item.added", {"output_index": len(self.items), "item": item})
+            else:
+                self.write_item(call.item, {"status": "in_progress"})
+            return
+        self._arguments(call, call.finish(final))
+        field, _ = argument_names(call)
+        call.item[field] = call.sent
+        if isinstance(namespace := final.metadata.get("namespace"), str):
+            call.item["namespace"] = namespace
+        if final.state == "incomplete" and call.item["status"] != "in_progress":
+            call.item["status"] = "incomplete"
+        if final.state == "incomplete" and call.ref.kind == "custom" and not self.is_same_wire:
+            # It has no end: clients run any text that has one, Codex also a script of which half is there.
+            self.check_call(call, final)
+        elif is_cut(final):
+            self._cut_calls.append((call, final))
+        else:
+            self._end_arguments(call, call.position, final)
+
+    def _end_arguments(self, call: CallText, index: int, final: ToolCall) -> None:
+        """Write the end of the arguments of a call and of its item."""
+        field, name = argument_names(call)
+        position = {"item_id": call.item["id"], "output_index": index}
+        self.send_event(f"response.{name}.done", {**position, field: call.sent, "name": call.ref.name})
+        self.end_item(index)
+        if final.state != "complete":
+            self.check_call(call, final)
+
+    def end_cut_calls(self) -> bool:
+        """Write the end of the calls that were cut, unless the response failed."""
+        if not self.has_failed:
+            for call, final in self._cut_calls:
+                if call.position is not None:
+                    self._end_arguments(call, call.position, final)
+        return True
+
+    # ------------------------------------------------------------ server tools, files and items of the provider's own
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write the start of a server tool as an ``mcp_call``, which fits any tool."""
+        self.close_item()
+        item = mcp_call(tool, self.new_id("mcp"))
+        tool.position = self.add_item(item, {"status": "in_progress", "output": None})
+        self._open_tools.add(tool.position)
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the end of a server tool with its result."""
+        if tool.position in self._open_tools:
+            self._open_tools.remove(tool.position)
+            self.items[tool.position] = mcp_call(tool, self.items[tool.position]["id"], result)
+            self.end_item(tool.position)
+
+    def file(self, event: File) -> None:
+        """Write an image as the result of an image generation; this wire has no other generated files."""
+        media_type = event.media_type or "image/png"
+        if self.is_same_wire or (self._own_state is not None and "item_id" in self._own_state):
+            return  # the item of the image has it
+        if not event.data or not media_type.startswith("image/"):
+            self.omit("file", "a file that is no image with data was left out: the wire has no field for it")
+            return
+        item = image_item(self.new_id("ig"), event.data, media_type)
+        self.write_item(item, {"status": "in_progress", "result": None})
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write an item of this wire."""
+        if not isinstance(raw, dict):
+            return
+        position = self._images.get(raw.get("id"))
+        if position is None:
+            self.write_item(raw, {"status": "in_progress"} if is_server_tool and "status" in raw else {})
+        else:
+            self.items[position] = raw
+            self.end_item(position)
+
+    def partial_result(self, id: str | None, data: Any) -> None:
+        """Write an unfinished image, which the client has asked for."""
+        if not isinstance(data, dict) or "partial_image_b64" not in data:
+            return
+        if (position := self._images.get(id)) is None:
+            self.close_item()
+            item = {"id": id, "type": "image_generation_call", "status": "in_progress", "result": None}
+            position = self._images[id] = self.add_item(item, {})
+        place = {"item_id": id, "output_index": position}
+        self.send_event("response.image_generation_call.partial_image", {**place, **data})

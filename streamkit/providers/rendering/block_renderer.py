@@ -1,0 +1,193 @@
+"""The base of the renderers to messages of content blocks: Anthropic's Messages and Bedrock's Converse.
+
+Both wires alternate between user and assistant messages, each a list of blocks. Both refuse blank text, white space at
+the end of a last assistant message, and results that are not at the beginning of the user message after their calls.
+Both take reasoning back only with its signature, and only at its origin. `BlockRenderer` contains these
+rules; a subclass converts single blocks. This module depends on no provider.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from streamkit.history.content import (
+    Block,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.history.tool_results import result_parts
+from streamkit.providers.provider import Traits
+from streamkit.providers.rendering.media import Media, convert_or_describe, describe
+from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json
+from streamkit.providers.writing.encoding import text_or_json
+
+__all__ = ["BlockRenderer"]
+
+
+class BlockRenderer(AlternatingRenderer[Traits]):
+    """A rendering of a conversation to messages of content blocks."""
+
+    #: the provider's name in reported changes
+    target: ClassVar[str]
+    #: the API accepts a result whose text is only white space
+    accepts_blank_results: ClassVar[bool] = True
+
+    # ---------------------------------------------------------------- one block, by the subclass
+
+    def text_block(self, text: str) -> Json:
+        """Return text as a block."""
+        raise NotImplementedError
+
+    def media_block(self, block: Media) -> Json:
+        """Return an image or a file as a block.
+
+        Raises:
+            UnsupportedContent: The API does not accept it in this form.
+        """
+        raise NotImplementedError
+
+    def reasoning_block(self, block: ReasoningBlock) -> Json | None:
+        """Return reasoning whose state is accepted as a block; None if it has neither signature nor opaque block."""
+        raise NotImplementedError
+
+    def call_block(self, block: ToolCallBlock) -> Json:
+        """Return a call as a block."""
+        raise NotImplementedError
+
+    def is_block(self, raw: Any) -> bool:
+        """Return True if a raw value that history contains is a block of this wire."""
+        raise NotImplementedError
+
+    def read_call_id(self, block: Json) -> str | None:
+        """Return the id of a block that is a call of the client's; None for any other block."""
+        raise NotImplementedError
+
+    def read_result_id(self, block: Json) -> str | None:
+        """Return the id of the call that a result block belongs to; None for any other block."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- blocks of a message
+
+    def user_parts(self, block: Block) -> list[Json]:
+        """Return text, images and files as blocks; any other block is left out."""
+        if isinstance(block, TextBlock):
+            return self.text_parts(block)
+        if isinstance(block, (ImageBlock, FileBlock)):
+            return [self.media_block(block)]
+        if isinstance(block, OpaqueBlock):
+            return self.own_parts(block)
+        self.report(f"a block of type {block.type!r} in a user message was left out")
+        return []
+
+    def tool_media_part(self, block: Media) -> Json:
+        """Return an image or file that a tool made; a text block that describes it if the API does not accept it."""
+        part = convert_or_describe(block, self.media_block, self.changes, self.target)
+        return self.text_block(part) if isinstance(part, str) else part
+
+    def assistant_parts(self, block: Block) -> list[Json]:
+        """Return the model's text, calls and signed reasoning as blocks, and the provider's own blocks unchanged."""
+        if isinstance(block, TextBlock):
+            return self.text_parts(block)
+        if isinstance(block, ToolCallBlock):
+            return [self.call_block(block)]
+        if isinstance(block, ReasoningBlock):
+            return self._reasoning_parts(block)
+        if isinstance(block, (ServerToolBlock, OpaqueBlock)):
+            return self.own_parts(block)
+        self.report(f"a block of type {block.type!r} in an assistant message was left out")
+        return []
+
+    def text_parts(self, block: TextBlock) -> list[Json]:
+        """Return text as blocks; none for blank text, which the APIs refuse."""
+        if block.text.strip():
+            return [self.text_block(block.text)]
+        if block.text:
+            self.report("a text of nothing but white space was left out")
+        return []
+
+    def failure_text(self, block: ToolResponseBlock) -> str | None:
+        """Return the text of a result that is an error or did not complete; None for a completed result."""
+        if block.error is None and block.status in (None, "completed"):
+            return None
+        text = block.error or _text_of(block.result)
+        if block.error and isinstance(block.result, list) and not all(map(_is_text, block.result)):
+            # 400 "all content must be type 'text' if 'is_error' is true" (caozhiyuan/copilot-api#196)
+            self.report(f"parts of a failed result that are no text were left out: {self.target} refuses them")
+        has_text = bool(text if self.accepts_blank_results else text.strip())
+        return text if has_text else f"The call did not complete: {block.status}."
+
+    def _reasoning_parts(self, block: ReasoningBlock) -> list[Json]:
+        if not self.is_own(block):
+            self.report(f"reasoning was left out: {self.reason_not_replayed(block, self.target)}")
+            return []
+        part = self.reasoning_block(block)
+        if part is None:
+            self.report(f"reasoning without a signature was left out: {self.target} accepts only signed reasoning")
+            return []
+        return [part]
+
+    def own_parts(self, block: ServerToolBlock | OpaqueBlock) -> list[Json]:
+        """Return the blocks that the target's provider made, unchanged; none, reported, if it does not accept them."""
+        raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
+        parts = [part for part in raw if self.is_block(part)]
+        if self.is_own(block) and parts:
+            return parts
+        label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's block"
+        reason = "it has no block of this wire" if self.is_own(block) else self.reason_not_own(block)
+        self.report(f"{label} was left out: {reason}")
+        return []
+
+    # ---------------------------------------------------------------- all messages
+
+    def put_results_first(self) -> None:
+        """Move the results of each user message to its beginning, in the order of their calls."""
+        call_ids: list[str] = []
+        for message in self.messages:
+            blocks = message["content"]
+            if message["role"] == "assistant":
+                # A block that the provider made may have any value as its id.
+                call_ids = [call_id for block in blocks if isinstance(call_id := self.read_call_id(block), str)]
+            elif len(blocks) > 1:
+                message["content"] = self._sorted(blocks, call_ids)
+
+    def _sorted(self, blocks: list[Json], call_ids: list[str]) -> list[Json]:
+        positions = {call_id: position for position, call_id in enumerate(call_ids)}
+
+        def position(block: Json) -> int:
+            call_id = self.read_result_id(block)
+            return len(positions) + 1 if call_id is None else positions.get(call_id, len(positions))
+
+        return sorted(blocks, key=position)
+
+    def strip_last_text(self) -> None:
+        """Remove white space at the end of the last assistant message, for which the APIs refuse a request."""
+        if not self.messages or self.messages[-1]["role"] != "assistant":
+            return
+        block = self.messages[-1]["content"][-1]
+        text = block.get("text")
+        if isinstance(text, str) and text != text.rstrip():
+            block["text"] = text.rstrip()
+            self.report("white space at the end of the last assistant text was removed")
+
+    def begin_with_user_text(self) -> None:
+        """Insert a user message with a text in front if the first message is the model's."""
+        if self.messages and self.messages[0]["role"] != "user":
+            self.begin_with_user(self.text_block("(continued)"))
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def _text_of(result: Any) -> str:
+    """Return a failed result as text. An image or file is named: its base64 would be a text for the model."""
+    parts = result_parts(result)
+    if parts is None:
+        return text_or_json(result)
+    return "\n".join(part.text if isinstance(part, TextBlock) else describe(part) for part in parts)

@@ -1,0 +1,469 @@
+"""Conversion of history to a provider's messages and requests, and of messages to history.
+
+Requests between their neutral form and the bodies of providers.
+
+`parse_body` reads what a client sent; `NeutralRequest` writes it for any provider. Every field of a body is read into
+the `Request` or kept in its ``unread``, and what a target cannot carry is reported. This module must not depend on a
+provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, get_args
+
+from streamkit.errors import UnknownProvider, UsageError
+from streamkit.history import OpaqueBlock
+from streamkit.history.builder import ReadingChanges
+from streamkit.history.content import Content, to_contents
+from streamkit.history.given_messages import check_format, check_messages
+from streamkit.history.repair import repair as repair_contents
+from streamkit.output.output_type import OutputType
+from streamkit.providers import registry
+from streamkit.providers.contract.origin import IdPolicy
+from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
+from streamkit.providers.registry import ProviderName, get, message_formats
+from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
+from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_object, merge_fields
+from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
+from streamkit.providers.requests.request import Request, Settings, to_settings
+from streamkit.providers.requests.settings import SettingsWriter
+from streamkit.providers.requests.tool_names import ToolNames, prepare_tools
+from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
+from streamkit.values.message_format import RateMessage
+from streamkit.values.model_copy import copy_with
+
+__all__ = [
+    "NeutralRequest",
+    "parse_body",
+    "parse_messages",
+    "parse_request",
+    "render",
+    "render_messages",
+    "render_request",
+]
+
+
+Json = dict[str, Any]
+_MOST_NAMES = 8  # of the fields of one object, in a sentence
+
+
+def parse_body(
+    body: Any,
+    provider: Provider,
+    read_messages: Callable[..., list[Content]],
+    *,
+    model: str | None,
+    stream: bool | None,
+    changes: list[str] | None,
+) -> Request:
+    """Return a request's body in neutral form; `rendering.parse_request` has the other arguments and the errors.
+
+    Args:
+        body: the body.
+        provider: its provider.
+        read_messages: ``rendering.parse_messages``, for a provider's messages.
+        model: the model, where the path has it.
+        stream: whether a stream is requested, where the path says it.
+        changes: receives a sentence for each part of a message that was kept opaque or left out.
+    """
+    if not is_object(body):
+        raise UsageError(f"the body of a request must be a dict, not {type(body).__name__}")
+    traits = provider.traits
+    fields = BodyFields(traits.normalize_body(body))
+    reader = provider.request_reader()
+    tools = reader.read_tools(fields, traits)
+    tool_choice = reader.read_tool_choice(fields, traits)
+    settings = reader.read_settings(fields, traits)
+    report = ReadingChanges()
+    messages = fields.take(traits.messages_field)
+    system = fields.take(traits.system_field) if traits.system_field is not None else None
+    contents = read_messages([] if messages is None else messages, provider, system=system, changes=report)
+    if changes is not None:
+        changes += report
+    is_streamed = fields.take("stream", check=is_flag)
+    if stream is not None:
+        is_streamed = stream
+    if model is not None:
+        settings["model"] = model
+    if report.left_out:
+        fields.put_back(traits.messages_field, report.left_out)
+    return Request(
+        contents=contents,
+        tools=tools,
+        tool_choice=tool_choice,
+        stream=traits.endpoint.streams_by_default if is_streamed is None else is_streamed,
+        settings=Settings(**settings),
+        unread=fields.rest,
+        provider=traits.name,
+    )
+
+
+class NeutralRequest:
+    """A request on its way to one provider: names and tools in the target's form, then the body.
+
+    Args:
+        request: the request.
+        provider: the target.
+        changes: receives a sentence for each thing that is changed or left out.
+    """
+
+    def __init__(self, request: Request, provider: Provider, changes: list[str]) -> None:
+        self._request = request
+        self._provider = provider
+        self._changes = changes
+        self._is_foreign = request.provider not in (None, provider.name)
+        names = ToolNames(request.tools, provider.traits)
+        changes += names.changes
+        self.contents = names.rename(request.contents)
+        self._tools = prepare_tools(request.tools, provider.traits, names, changes)
+        self._choice = self._accepted_choice(names)
+
+    @property
+    def is_beginning_stored(self) -> bool:
+        """Whether the target has the beginning of the conversation, so that results may answer calls in it."""
+        request, traits = self._request, self._provider.traits
+        if self._is_foreign:
+            return False
+        items = [
+            block.raw for content in request.contents for block in content.blocks if isinstance(block, OpaqueBlock)
+        ]
+        return traits.stores_calls({**request.unread, traits.messages_field: items})
+
+    def _accepted_choice(self, names: ToolNames) -> ToolChoice | None:
+        """Return the tool choice by the target's name; one that no tool fits is left out, because it is refused."""
+        choice = self._request.tool_choice
+        if choice is None or choice in ("auto", "none"):
+            return choice
+        has_tools = bool(self._tools)
+        if choice == "required":
+            is_possible = has_tools
+        else:
+            namespaces = [
+                tool.namespace
+                for tool in self._request.tools
+                if isinstance(tool, ToolDefinition) and tool.name == choice
+            ]
+            choice = names.target_name(choice, namespaces[0] if namespaces else None)
+            is_possible = bool(namespaces)
+        if not is_possible:
+            self._changes.append(f"the tool choice {self._request.tool_choice!r} was left out: no tool fits it")
+            return None
+        return choice
+
+    def body(self, rendered: RenderedMessages, output: OutputType[Any] | None = None) -> Json:
+        """Return the body of the request, for the rendered conversation and the type of a structured output."""
+        body = self._build(rendered, output)
+        self._changes += rendered.changes
+        request = self._request
+        writer = SettingsWriter(
+            request.settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign
+        )
+        self._provider.write_settings(writer)
+        if not request.unread:
+            return body
+        unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
+        if self._is_foreign and unread:
+            paths = [path for name, value in _lacking(unread, request.provider) for path in _paths(name, value)]
+            if paths:
+                listed = ", ".join(map(repr, paths))
+                self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
+        else:
+            merge_fields(body, unread)
+        return body
+
+    def _build(self, rendered: RenderedMessages, output: OutputType[Any] | None) -> Json:
+        """Return the body without settings. Tools are not strict if the target cannot convert a schema."""
+        options: Json = {"tool_choice": self._choice, "stream": self._request.stream, "output": output}
+        try:
+            return self._provider.build_request(rendered, tools=self._tools, **options)
+        except UsageError as error:
+            relaxed: Sequence[OfferedTool] = [
+                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
+            ]
+            if relaxed == self._tools:
+                raise
+            self._changes.append(f"tools are not strict in this request: {error}")
+            return self._provider.build_request(rendered, tools=relaxed, **options)
+
+
+def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:
+    """Return the fields that another provider lacks; those of single messages were reported one by one."""
+    lacking = dict(unread)
+    with suppress(UnknownProvider):  # a dialect that is not registered
+        traits = registry.get(provider or "").traits
+        lacking.pop(traits.messages_field, None)
+        implied = traits.implied_fields
+        lacking = {name: value for name, value in lacking.items() if value not in (None, [], {}, implied.get(name))}
+    return list(lacking.items())
+
+
+def _paths(name: str, value: Any) -> list[str]:
+    """Return the names of a field that was not read: those within an object, of which others may have been read."""
+    is_listed = isinstance(value, dict) and 0 < len(value) <= _MOST_NAMES
+    # In order: Codex sends the fields of ``client_metadata`` in another one each time, and the gateway prints each
+    # sentence once.
+    return [f"{name}.{inner}" for inner in sorted(map(str, value))] if is_listed else [name]
+
+
+_ID_POLICIES = get_args(IdPolicy)
+
+
+def render(
+    contents: Sequence[Content],
+    provider: ProviderName | str | Provider,
+    *,
+    ids: IdPolicy = "origin",
+    model: str | None = None,
+    endpoint: str | None = None,
+    repair: bool = True,
+    unsupported: MediaPolicy = "raise",
+    changes: list[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return history as a provider's own messages.
+
+    Args:
+        contents: the conversation.
+        provider: the target.
+        ids: ``origin`` (a call that is sent back to its provider keeps that provider's own id, if it is legal and
+            unique) or ``canonical`` (every id is derived from the canonical one).
+        model: the model that is requested. Opaque state (signatures, encrypted reasoning, item ids, blocks that only
+            the provider understands) of another model is left out, because it would be refused; None: the model is
+            unchanged. The form of ids follows the model where servers check it.
+        endpoint: the address of the server that is requested, in the form that was passed to ``Turn``. Opaque state of
+            another one is left out; None: it is unchanged.
+        repair: make the history legal first (``history.repair``). Without it a part of a conversation can be rendered,
+            such as only the results for a provider that stores the rest (``previous_response_id``). A `Request` that
+            refers to what its provider stores is never repaired for it.
+        unsupported: the policy for an image or file that the target cannot carry: ``raise``, ``text`` (a line of text
+            that names it replaces it) or ``drop``. Those in a tool's result never raise; there ``raise`` is ``text``.
+        changes: receives a sentence for each thing that was changed or left out.
+
+    Raises:
+        UsageError: ``ids`` has another value, or ``contents`` is no list of Contents.
+        UnsupportedContent: the target cannot carry an image or a file in this form, and ``unsupported`` is ``raise``.
+    """
+    rendered = render_messages(
+        contents, provider, ids=ids, model=model, endpoint=endpoint, repair=repair, unsupported=unsupported
+    )
+    if changes is not None:
+        changes += rendered.changes
+    return rendered.messages
+
+
+def render_messages(
+    contents: Sequence[Content],
+    provider: ProviderName | str | Provider,
+    *,
+    ids: IdPolicy = "origin",
+    model: str | None = None,
+    endpoint: str | None = None,
+    repair: bool = True,
+    unsupported: MediaPolicy = "raise",
+) -> RenderedMessages:
+    """Return history as a provider's messages, with system text, changes and further request fields.
+
+    The arguments and errors are those of `render`. `Provider.build_request` builds a request from the result.
+    """
+    options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
+    return _render(contents, get(provider), model=model, **options)
+
+
+def _render(
+    contents: Sequence[Content],
+    target: Provider,
+    *,
+    ids: IdPolicy,
+    model: str | None,
+    endpoint: str | None,
+    repair: bool,
+    unsupported: MediaPolicy,
+) -> RenderedMessages:
+    if ids not in _ID_POLICIES:
+        raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
+    changes: list[str] = []
+    given = _to_contents(contents)
+    legal = _repair(given, changes) if repair else given
+    supported = apply_media_policy(legal, target, unsupported, changes)
+    rendered = target.render(supported, ids=ids, model=model, endpoint=endpoint)
+    rendered.changes = changes + rendered.changes
+    return rendered
+
+
+def render_request(
+    contents: Sequence[Content] | Request,
+    provider: ProviderName | str | Provider,
+    *,
+    tools: Sequence[Any] = (),
+    tool_choice: ToolChoice | None = None,
+    stream: bool | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
+    ids: IdPolicy = "origin",
+    model: str | None = None,
+    endpoint: str | None = None,
+    repair: bool = True,
+    unsupported: MediaPolicy = "raise",
+    changes: list[str] | None = None,
+    output: Any = None,
+    cache: CachePolicy = None,
+) -> dict[str, Any]:
+    """Return the fields of a request's body that depend on the conversation, by the provider's own names.
+
+    With settings, and of a `Request`, it is the complete body. Settings are written in the target's form and by the
+    facts of the requested model (`Traits.models`).
+
+    Args:
+        contents: the conversation, or a complete request.
+        provider: the target.
+        tools: functions, ``Tool`` objects, definitions, and the provider's own declarations as dicts; of a request they
+            replace its own.
+        tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the request or provider.
+        stream: whether the response is to be streamed, with usage; None: as the request says, else True.
+        settings: neutral settings, as `Settings` or a dict; they replace those of a request one by one.
+        ids: as in `render`.
+        model: as in `render`; the default is the model of the settings. It is not written into the request.
+        endpoint: as in `render`.
+        repair: as in `render`.
+        unsupported: as in `render`.
+        changes: as in `render`.
+        cache: ``auto`` marks the ends of the tools, of the system text and of the conversation for the provider's
+            cache, next to the marks of blocks (``CacheMark``); a ``CacheMark`` does the same with its lifetime. Targets
+            without such marks get none.
+        output: the type of a structured output, as for ``Growing``: a pydantic model, another type, or a JSON schema.
+            It replaces ``output_format`` of the settings.
+
+    Raises:
+        UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, the provider cannot
+            return this output, or ``settings`` or ``cache`` are invalid. Of a request, such a choice is left out, and
+            such a tool is not strict.
+        UnsupportedContent: as in `render`.
+    """
+    target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
+    options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
+    output_type: OutputType[Any] | None = None if output is None else OutputType(output)
+    request = contents if isinstance(contents, Request) else Request(contents=_to_contents(contents), stream=True)
+    overrides: dict[str, Any] = {}
+    if tools != () and (definitions := to_definitions(tools, target.name)):
+        overrides["tools"] = definitions
+    if tool_choice:
+        overrides["tool_choice"] = tool_choice
+    if stream is not None and stream is not request.stream:
+        overrides["stream"] = stream
+    if settings is not None:
+        overrides["settings"] = copy_with(request.settings, **to_settings(settings).values)
+    if mark is not None:
+        overrides["contents"] = mark_contents(request.contents, mark)
+        overrides["tools"] = mark_tools(overrides.get("tools", request.tools), mark)
+    if output_type is not None:
+        overrides["settings"] = copy_with(overrides.get("settings", request.settings), output_format=None)
+    if overrides:
+        request = copy_with(request, **overrides)
+    if not isinstance(contents, Request) and settings is None:
+        rendered = _render(request.contents, target, model=model, **options)
+        body = target.build_request(
+            rendered, tools=request.tools, tool_choice=tool_choice, stream=request.stream, output=output_type
+        )
+        report += rendered.changes
+        return body
+    neutral = NeutralRequest(request, target, report)
+    if neutral.is_beginning_stored:
+        options["repair"] = False
+    rendered = _render(neutral.contents, target, model=model or request.settings.model, **options)
+    return neutral.body(rendered, output_type)
+
+
+def parse_request(
+    body: Any,
+    provider: ProviderName | str | Provider,
+    *,
+    model: str | None = None,
+    stream: bool | None = None,
+    changes: list[str] | None = None,
+) -> Request:
+    """Return a request's body, as a client sent it, in neutral form: the inverse of `render_request`.
+
+    Nothing is lost: a field without a neutral name is in ``unread`` as it was, and a tool that only the provider
+    understands is a `HostedTool`. Chat's ``stream_options`` that only ask for usage are read as ``stream``.
+
+    Args:
+        body: the decoded JSON body.
+        provider: the provider in whose form it is.
+        model: the model, where the path has it (Gemini, Bedrock).
+        stream: whether a stream is requested, where the path says it.
+        changes: as in `parse_messages`.
+
+    Raises:
+        UsageError: the body is no dict, its messages are no list of dicts or of another format, or requests of this
+            provider cannot be read. Nothing else that a body contains raises.
+    """
+    return parse_body(body, get(provider), _read_messages, model=model, stream=stream, changes=changes)
+
+
+def _to_contents(contents: object) -> list[Content]:
+    return to_contents("contents", contents)
+
+
+def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:
+    repaired = repair_contents(contents)
+    changes += repaired.changes
+    return repaired.contents
+
+
+def parse_messages(
+    messages: Sequence[dict[str, Any]],
+    provider: ProviderName | str | Provider,
+    *,
+    system: Any = None,
+    changes: list[str] | None = None,
+) -> list[Content]:
+    """Return a provider's own messages as history: the inverse of `render`.
+
+    Calls and results get canonical ids that depend on their content, not on their position; the raw id is in a block's
+    metadata, and ``render`` sends it back to its provider. Parts that only the provider understands
+    are kept unchanged, for that provider only.
+
+    Args:
+        messages: its messages, as dicts, whatever the provider calls them (items, contents).
+        provider: the provider that they belong to; ``"vercel"`` for the messages of Vercel's AI SDK that a model gets
+            (``ModelMessage``), ``"vercel_ui"`` for those that ``useChat`` sends (``UIMessage``).
+        system: the system text that is separate from the messages, in the provider's own form.
+        changes: receives a sentence for each part that was kept as an opaque block, because history has no block for
+            it, and for each field that was left out.
+
+    Raises:
+        UsageError: the messages are no list of dicts, they are of another format (the message names it), or messages
+            of this provider cannot be converted. Nothing else that a message contains raises.
+    """
+    listed = check_messages(messages)
+    if provider == "vercel" or provider == "vercel_ui":
+        from streamkit.history.vercel import parse_vercel_messages
+        from streamkit.history.vercel_ui import parse_vercel_ui_messages
+
+        check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
+        parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
+        return parse(listed, system=system, changes=changes)
+    return _read_listed(listed, get(provider), system, changes)
+
+
+def _read_messages(messages: Any, target: Provider, *, system: Any, changes: list[str] | None) -> list[Content]:
+    return _read_listed(check_messages(messages), target, system, changes)
+
+
+def _read_listed(
+    messages: list[dict[str, Any]], target: Provider, system: Any, changes: list[str] | None
+) -> list[Content]:
+    if target.traits.has_importer:
+        check_format(messages, target.name, target.traits.rate_message, _all_formats)
+    return target.parse_messages(messages, system=system, changes=changes)
+
+
+def _vercel_formats() -> list[tuple[str, RateMessage]]:
+    from streamkit.history.vercel import rate_vercel_message
+    from streamkit.history.vercel_ui import rate_vercel_ui_message
+
+    return [("vercel", rate_vercel_message), ("vercel_ui", rate_vercel_ui_message)]
+
+
+def _all_formats() -> list[tuple[str, RateMessage]]:
+    return [*_vercel_formats(), *message_formats()]

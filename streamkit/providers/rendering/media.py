@@ -1,0 +1,291 @@
+"""Images and files in tool results, for targets that accept them outside of a result or not at all.
+
+Rendering never raises ``UnsupportedContent`` for a tool's result: the tool has run, and an exception would lose the
+conversation. Text replaces an image or file that the target cannot carry (the contents of a text file, else a line that
+names it), and ``changes`` reports the replacement. The policy ``unsupported`` (`media_policy`) applies to images and
+files of users; only its ``drop`` and ``text`` apply to results as well.
+
+If a target's results contain only text, the images and files are sent elsewhere, and the text shows their positions:
+without marks if all texts precede the media, as in most results; else a line such as ``[image 1]`` at each position.
+
+This module must not depend on a provider: a provider's package passes the function that converts its media.
+
+The policies for images and files that a target cannot carry.
+
+``raise`` (the default) raises ``UnsupportedContent``: a question about an image has no meaning without the image.
+``text`` replaces the image or file by a line that names it, ``drop`` leaves it out; both report the change. An image or
+file in a tool's result never raises, for the reason in `tool_result_media`: there ``raise`` is the same as ``text``.
+`Provider.carries` reports which images and files a target carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from operator import is_
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from streamkit.errors import UnsupportedContent, UsageError
+from streamkit.history.content import (
+    BLOCKS_WITHOUT_MEDIA,
+    Block,
+    Content,
+    FileBlock,
+    ImageBlock,
+    TextBlock,
+    ToolResponseBlock,
+)
+from streamkit.history.tool_results import ResultPart, to_stored_part
+from streamkit.providers.provider import Provider
+from streamkit.values.model_copy import copy_with
+
+if TYPE_CHECKING:
+    from streamkit.history import Block, FileBlock, ImageBlock, ToolResponseBlock
+    from streamkit.history.tool_results import ResultPart
+
+__all__ = [
+    "Media",
+    "MediaPolicy",
+    "apply_media_policy",
+    "caption",
+    "convert_or_describe",
+    "convert_parts",
+    "describe",
+    "followup_user_blocks",
+    "join_text_and_media",
+    "label",
+    "result_parts",
+    "split_text_and_media",
+]
+
+
+Media: TypeAlias = "ImageBlock | FileBlock"
+
+
+def result_parts(block: ToolResponseBlock, *, texts_alone: bool = False) -> list[ResultPart] | None:
+    """Return the parts of a result with images or files; None if it is text, data or an error."""
+    if block.error is not None or block.status not in (None, "completed") or not isinstance(block.result, list):
+        return None
+    from streamkit.history.tool_results import result_parts
+
+    return result_parts(block.result, texts_alone=texts_alone)
+
+
+def convert_or_describe(
+    part: Media, convert: Callable[[Any], Any], changes: list[str], target_name: str
+) -> dict[str, Any] | str:
+    """Return an image or file of a tool in the target's form; text that replaces it if the target cannot carry it.
+
+    Args:
+        part: the image or file.
+        convert: the target's function; raises ``UnsupportedContent`` if the target cannot carry the part.
+        changes: receives a sentence if text replaces the part.
+        target_name: the target's name for that sentence.
+    """
+    from streamkit.history.render_input import check_media_data
+
+    try:
+        check_media_data(part)
+        converted: dict[str, Any] = convert(part)
+    except UnsupportedContent:
+        sentence = f"put text in the place of an {label(part)} in a tool's result, which {target_name} cannot carry"
+        if sentence not in changes:
+            changes.append(sentence)
+        return describe(part)
+    return converted
+
+
+def convert_parts(
+    parts: Sequence[ResultPart], convert: Callable[[Any], Any], changes: list[str], target_name: str
+) -> list[ResultPart]:
+    """Return the parts, with text instead of those that ``convert`` rejects; arguments as of `convert_or_describe`."""
+    supported: list[ResultPart] = []
+    if not parts:
+        return supported
+    from streamkit.history import TextBlock
+
+    for part in parts:
+        text = "" if isinstance(part, TextBlock) else convert_or_describe(part, convert, changes, target_name)
+        supported.append(TextBlock(text=text) if isinstance(text, str) and not isinstance(part, TextBlock) else part)
+    return supported
+
+
+def caption(media: Sequence[ResultPart], name: str | None) -> list[Block]:
+    """Return the images and files of one result after a line that names its tool, for a user message."""
+    if not media:
+        return []
+    from streamkit.history import TextBlock
+
+    text = f"From the result of {name}:" if name else "From the tool's result:"
+    return [TextBlock(text=text), *media]
+
+
+def followup_user_blocks(
+    results: Sequence[Sequence[Block]], unassigned: Sequence[ResultPart], changes: list[str]
+) -> list[Block]:
+    """Return the blocks of the user message after a round's results that contain only text; empty without media.
+
+    Args:
+        results: the blocks of each result from `caption`, in call order.
+        unassigned: images and files next to the results that belong to no single result.
+        changes: receives a sentence if there are any images or files.
+    """
+    blocks = [block for result in results for block in result] + caption(unassigned, None)
+    if number := sum(block.type != "text" for block in blocks):
+        changes.append(f"put {number} image or file of a tool's result into a user message")
+    return blocks
+
+
+def split_text_and_media(parts: Sequence[ResultPart]) -> tuple[str, list[Media]]:
+    """Split a result into its text and its images and files, in order, for a target that sends them separately."""
+    lines: list[str] = []
+    media: list[Media] = []
+    texts_first = True
+    for part in parts:
+        if part.type == "text":
+            texts_first = texts_first and not media
+            lines.append(part.text)
+        else:
+            media.append(part)
+    if texts_first and "".join(lines).strip():
+        return "\n".join(lines), media
+    numbers = count(1)
+    return "\n".join(part.text if part.type == "text" else _placeholder(next(numbers), part) for part in parts), media
+
+
+def join_text_and_media(text: str, media: Sequence[Media]) -> list[ResultPart]:
+    """Return the parts of a result in order, the inverse of `split_text_and_media`; text without marks comes first."""
+    from streamkit.history import TextBlock
+
+    parts: list[ResultPart] = []
+    lines: list[str] = []
+    remaining = list(media)
+    for line in text.split("\n"):
+        if remaining and line == _placeholder(len(media) - len(remaining) + 1, remaining[0]):
+            if lines:
+                parts.append(TextBlock(text="\n".join(lines)))
+            parts.append(remaining.pop(0))
+            lines = []
+        else:
+            lines.append(line)
+    if remaining:
+        return [*([TextBlock(text=text)] if text else []), *media]
+    return [*parts, TextBlock(text="\n".join(lines))] if lines else parts
+
+
+def _placeholder(number: int, part: Media) -> str:
+    name = f": {part.name}" if part.type == "file" and part.name else ""
+    return f"[{part.type} {number}{name}]"
+
+
+def describe(part: Media) -> str:
+    """Return text that replaces an image or file: the contents of a text file, else a line with its name."""
+    from streamkit.history.tool_results import decode_text_file
+
+    text = decode_text_file(part) if part.type == "file" else None
+    if text is None:
+        return f"[{label(part)}]"
+    return f"{part.name}:\n{text}" if part.type == "file" and part.name else text
+
+
+def label(block: Media) -> str:
+    """Return the name of an image or file, such as ``attached file report.pdf (application/pdf)``."""
+    if block.type == "image":
+        data = block.data
+        return f"image {data}" if data.startswith(("http://", "https://")) else "image that was attached here"
+    name = block.name or block.url or "without a name"
+    return f"attached file {name}" + (f" ({block.media_type})" if block.media_type else "")
+
+
+MediaPolicy: TypeAlias = Literal["raise", "text", "drop"]
+
+
+def apply_media_policy(
+    contents: Sequence[Content], provider: Provider, policy: MediaPolicy, changes: list[str]
+) -> Sequence[Content]:
+    """Return the contents without images and files that the target cannot carry; unchanged objects if it carries all.
+
+    Raises:
+        UsageError: ``policy`` is none of the three.
+    """
+    if policy not in ("raise", "text", "drop"):
+        raise UsageError(f"unsupported must be 'raise', 'text' or 'drop', not {policy!r}")
+    # Only a person's image is refused with `raise`: what a model made must not end the conversation that it is a part
+    # of, and what a tool returned becomes text in its result.
+    convert = _without_unsupported_files if policy == "raise" else partial(_apply_to_content, policy=policy)
+    converted: list[Content] = []
+    for content in contents:
+        for block in content.blocks:
+            if type(block) in BLOCKS_WITHOUT_MEDIA:
+                continue
+            if isinstance(block, ToolResponseBlock):
+                shows_media = isinstance(block.result, list)
+            else:
+                shows_media = isinstance(block, (ImageBlock, FileBlock))
+            if shows_media:
+                converted.append(convert(content, provider, changes))
+                break
+        else:
+            converted.append(content)
+    return converted
+
+
+def _apply_to_content(content: Content, provider: Provider, changes: list[str], policy: MediaPolicy) -> Content:
+    """Return a content with its media as the policy demands."""
+    blocks: list[Block] = []
+    for block in content.blocks:
+        if isinstance(block, ToolResponseBlock):
+            blocks.append(_apply_to_result(block, provider, policy, changes))
+        elif isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
+            text = _replacement_text(block, f"[{label(block)}]", provider, policy, changes)
+            blocks += [TextBlock(text=text)] if text is not None else []
+        else:
+            blocks.append(block)
+    if len(blocks) == len(content.blocks) and all(map(is_, blocks, content.blocks)):
+        return content
+    return Content(speaker=content.speaker, blocks=blocks, metadata=content.metadata)
+
+
+def _without_unsupported_files(content: Content, provider: Provider, changes: list[str]) -> Content:
+    """Return a response of a model without the images and files that the target cannot carry; else it unchanged."""
+    if content.speaker != "ai" or not any(isinstance(block, (ImageBlock, FileBlock)) for block in content.blocks):
+        return content
+    blocks: list[Block] = []
+    for block in content.blocks:
+        if isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
+            _replacement_text(block, "", provider, "drop", changes)
+        else:
+            blocks.append(block)
+    return content if len(blocks) == len(content.blocks) else copy_with(content, blocks=blocks)
+
+
+def _apply_to_result(
+    block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[str]
+) -> ToolResponseBlock:
+    """Return a result without the parts that the target cannot carry."""
+    kept: list[ResultPart] = []
+    parts = result_parts(block) or []
+    for part in parts:
+        # A target that carries an image or file of a user also carries that of a tool, in the result or next to it.
+        if isinstance(part, TextBlock) or provider.carries(part):
+            kept.append(part)
+        elif (text := _replacement_text(part, describe(part), provider, policy, changes)) is not None:
+            kept.append(TextBlock(text=text))
+    if len(kept) == len(parts) and all(map(is_, kept, parts)):
+        return block
+    result = [to_stored_part(part) for part in kept]
+    if all(isinstance(part, TextBlock) for part in kept):
+        return copy_with(block, result="\n".join(part["text"] for part in result))
+    return copy_with(block, result=result)
+
+
+def _replacement_text(
+    block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]
+) -> str | None:
+    """Return the text that replaces a block, or None if it is left out; report either."""
+    if policy == "text":
+        changes.append(f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry")
+        return text
+    changes.append(f"left out an {label(block)}, which {provider.name} cannot carry")
+    return None

@@ -1,0 +1,429 @@
+"""The base classes of the providers' renderers: history to messages, with ids, changes and spans.
+
+Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
+apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
+after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages,
+merging, buffered results and the record of which content made which message are here. This module depends on no
+provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, ClassVar, Generic, TypeVar
+
+from streamkit.history import (
+    Block,
+    Content,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
+from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, CacheMark
+from streamkit.history.tool_results import ResultPart
+from streamkit.providers.contract.origin import models_of, normalize_endpoint
+from streamkit.providers.provider import RenderedMessages, RenderOptions, Traits
+from streamkit.providers.rendering.media import Media, followup_user_blocks, result_parts, split_text_and_media
+from streamkit.providers.rendering.message_ids import MessageIds
+from streamkit.providers.writing.encoding import data_as_json
+
+__all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "cache_mark", "result_text"]
+
+Json = dict[str, Any]
+AnyTraits = TypeVar("AnyTraits", bound=Traits)
+
+
+class MessageRenderer(Generic[AnyTraits]):
+    """A rendering of a conversation: the messages so far, the ids in use, and the changes.
+
+    Args:
+        traits: the target's traits.
+        options: the id policy, and the model and endpoint of the request.
+    """
+
+    def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
+        self.traits = traits
+        self.options = options
+        self.messages: list[Json] = []
+        self.system: list[str] = []
+        self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
+        self.changes: list[str] = []
+        self.request_fields: Json = {}
+        self._legal_names: set[str] = set()  # of tools
+        self._content = 0  # the number of the content that is being rendered
+        self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
+
+    @cached_property
+    def ids(self) -> MessageIds:
+        """The ids of the calls and results."""
+        return MessageIds(self.traits, self.options)
+
+    def render(self, contents: Sequence[Content]) -> RenderedMessages:
+        """Return the conversation as messages."""
+        for self._content, content in enumerate(contents):
+            if "author" in content.metadata and not self.accepts_author(content):
+                self.report("the name of a message's author was left out: the target has no field for it")
+            self.add(content)
+        self.finish()
+        system = "\n\n".join(self.system) or None
+        return RenderedMessages(self.messages, system, self._spans(len(contents)), self.request_fields, self.changes)
+
+    def accepts_author(self, content: Content) -> bool:
+        """Return True if a message has a field for the author that a client of the same dialect named."""
+        return False
+
+    def add(self, content: Content) -> None:
+        """Render the next content of the conversation."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Finish the messages after the last content."""
+
+    # ---------------------------------------------------------------- for subclasses
+
+    def report(self, sentence: str) -> None:
+        """Record a change, unless it was recorded already."""
+        if sentence not in self.changes:
+            self.changes.append(sentence)
+
+    def is_from_target(self, block: Block) -> bool:
+        """Return True if the target's provider made this block, with any model and at any endpoint."""
+        return self.traits.is_from_provider(block.metadata)
+
+    def is_own(self, block: Block) -> bool:
+        """Return True if the target accepts the opaque state of this block: its provider, model and endpoint match."""
+        return self.traits.accepts_state(block.metadata, self.options.model, self.options.endpoint)
+
+    def own_state(self, block: Block, name: str) -> Any:
+        """Return opaque state in a block's metadata; None if there is none, or if the target does not accept it.
+
+        State that is left out is reported.
+        """
+        value = block.metadata.get(name)
+        if value is None or self.is_own(block):
+            return value
+        self.report(f"{name!r} of a block of type {block.type!r} was left out: {self.reason_not_own(block)}")
+        return None
+
+    def breakpoint_of(self, block: Block) -> dict[str, Any]:
+        """Return the fields of a part with OpenAI's explicit cache mark; empty if the target did not make it."""
+        value = block.metadata.get(CACHE_BREAKPOINT)
+        return {CACHE_BREAKPOINT: value} if isinstance(value, dict) and self.is_own(block) else {}
+
+    def reason_not_own(self, block: Block) -> str:
+        """Return why the target does not accept the opaque state of a block."""
+        metadata, options = block.metadata, self.options
+        origin = metadata.get("provider")
+        if not self.is_from_target(block):
+            return f"only {origin}, which made it, accepts it" if isinstance(origin, str) else "its origin is unknown"
+        if not self.traits.accepts_state(metadata, options.model):
+            return f"only the model {models_of(metadata)[0]}, which made it, accepts it, not {options.model}"
+        made_at = normalize_endpoint(str(metadata.get("endpoint", origin)))
+        requested = self.traits.name if options.endpoint is None else normalize_endpoint(options.endpoint)
+        return f"only the endpoint {made_at}, which made it, accepts it, not {requested}"
+
+    def reason_not_replayed(self, block: ReasoningBlock, target: str) -> str:
+        """Return why reasoning is not sent back. Without opaque state its origin may not be that of its messages."""
+        if block.signature is None and block.opaque is None:
+            return f"it has no signature of {target}'s, which accepts no other reasoning"
+        return self.reason_not_own(block)
+
+    def own_raw_id(self, block: ToolCallBlock | ToolResponseBlock) -> str | None:
+        """Return the raw id of a call or result of the target's provider; None if it has none."""
+        raw_id = block.metadata.get("raw_id") if self.is_from_target(block) else None
+        return raw_id if isinstance(raw_id, str) and raw_id else None
+
+    def tool_name(self, name: str) -> str:
+        """Return a tool's name as the target accepts it."""
+        if name in self._legal_names:
+            return name
+        legal = self.traits.legal_name(name)
+        if legal == name:
+            self._legal_names.add(name)
+        else:
+            self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
+        return legal
+
+    def arguments_object(self, parameters: Any, name: str) -> Json:
+        """Return a call's arguments as an object; its field ``input`` contains the free text of a custom call."""
+        if isinstance(parameters, dict):
+            return parameters
+        self.report(f"the free text of a call of {name!r} was put into an object")
+        return {"input": parameters}
+
+    def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
+        """Append a message that contains the content being rendered, or the given contents."""
+        self.messages.append(message)
+        self.mark(message, contents)
+
+    def mark(self, message: Json, contents: Sequence[int] | None = None) -> None:
+        """Record the contents of a message, in addition to those recorded before."""
+        _, members = self._contents_of.setdefault(id(message), (message, []))
+        if contents is None:
+            members.append(self._content)
+        else:
+            members += contents
+
+    def contents_of(self, message: Json) -> list[int]:
+        """Return the numbers of the contents that a message contains."""
+        return sorted(set(self._contents_of[id(message)][1])) if id(message) in self._contents_of else []
+
+    @property
+    def content_number(self) -> int:
+        """The number of the content that is being rendered."""
+        return self._content
+
+    def _spans(self, count: int) -> list[tuple[int, int]]:
+        found: dict[int, tuple[int, int]] = {}
+        contents_of = self._contents_of
+        for number, message in enumerate(self.messages):
+            if (marked := contents_of.get(id(message))) is not None:
+                for content in marked[1]:
+                    found[content] = (found[content][0] if content in found else number, number + 1)
+        spans: list[tuple[int, int]] = []
+        span = (0, 0)
+        for content in range(count):
+            span = found[content] if content in found else (span[1], span[1])
+            spans.append(span)
+        return spans
+
+
+def cache_mark(block: Block) -> CacheMark | None:
+    """Return the block's cache mark; None if it has none, or none of a valid form."""
+    mark = block.metadata.get("cache")
+    if not isinstance(mark, dict):
+        return None
+    ttl = mark.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
+
+
+def result_text(block: ToolResponseBlock) -> str:
+    """Return the result of a call as text, for wires whose results are text."""
+    if block.error is not None:
+        return block.error
+    if block.result is None:
+        return "" if block.status in (None, "completed") else f"The call did not complete: {block.status}."
+    return block.result if isinstance(block.result, str) else data_as_json(block.result)
+
+
+class AlternatingRenderer(MessageRenderer[AnyTraits]):
+    """A renderer for messages of two roles that alternate, each a list of parts, and separate system text."""
+
+    assistant_role: ClassVar[str] = "assistant"
+    parts_field: ClassVar[str] = "content"
+
+    def add(self, content: Content) -> None:
+        """Render the next content: as parts of the last message if the role is the same, else as a new message."""
+        if content.speaker == "system":
+            self.add_system(content)
+            return
+        if content.speaker not in ("human", "tool", "ai"):
+            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
+            return
+        self.begin_content(content)
+        speaker = content.speaker
+        last_role = "user"
+        pushed: list[Any] = []
+        for block in content.blocks:
+            role = "user"
+            if type(block) not in UNPAIRED_BLOCKS and isinstance(block, ToolResponseBlock):
+                parts = self.result_parts(block)
+            elif speaker == "ai":
+                role, parts = self.assistant_role, self.assistant_parts(block)
+            elif speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                parts = [self.tool_media_part(block)]
+            else:
+                parts = self.user_parts(block)
+            if parts and "cache" in block.metadata and (mark := cache_mark(block)) is not None:
+                parts = self.mark_parts(parts, mark)
+            if role != last_role:
+                self.push(last_role, pushed)
+                last_role, pushed = role, []
+            pushed += parts
+        self.push(last_role, pushed)
+
+    def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
+        """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
+        return parts
+
+    def begin_content(self, content: Content) -> None:
+        """Prepare for the blocks of a content."""
+
+    def result_parts(self, block: ToolResponseBlock) -> list[Any]:
+        """Return the parts for the result of a call."""
+        raise NotImplementedError
+
+    def tool_media_part(self, block: Media) -> Any:
+        """Return the part for an image or file of a tool; text if the target cannot carry it."""
+        raise NotImplementedError
+
+    def user_parts(self, block: Block) -> list[Any]:
+        """Return the parts for a block of a user's message."""
+        raise NotImplementedError
+
+    def assistant_parts(self, block: Block) -> list[Any]:
+        """Return the parts for a block of the model's message."""
+        raise NotImplementedError
+
+    def push(self, role: str, parts: list[Any], contents: Sequence[int] | None = None) -> None:
+        """Add parts to the last message if it has this role, else to a new one."""
+        if not parts:
+            return
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last["role"] == role:
+            last[self.parts_field].extend(parts)
+            self.mark(last, contents)
+        else:
+            self.append({"role": role, self.parts_field: list(parts)}, contents)
+
+    def begin_with_user(self, part: Any) -> None:
+        """Insert a user message with this part in front if the first message is the model's."""
+        if self.messages and self.messages[0]["role"] != "user":
+            self.messages.insert(0, {"role": "user", self.parts_field: [part]})
+            self.report("a user message '(continued)' was put in front: the first message must be a user's")
+
+    def add_system(self, content: Content) -> None:
+        """Add a system message to the system text, wherever it is in the conversation."""
+        if self.messages:
+            self.report("a system message from within the conversation was moved to the system text")
+        for block in content.blocks:
+            if isinstance(block, OpaqueBlock) and not self.is_own(block):
+                self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
+            elif not isinstance(block, TextBlock):
+                self.report(f"a block of type {block.type!r} in a system message was left out")
+            elif block.text.strip():
+                if (mark := cache_mark(block)) is not None:
+                    self.system_marks[len(self.system)] = mark
+                self.system.append(block.text)
+
+
+class RoleRenderer(MessageRenderer[AnyTraits]):
+    """A renderer for results as messages after the message with their calls, in the order of the calls.
+
+    Results are buffered until another message follows, so that they can be sorted by their calls. A user message after
+    them contains the images and files of results that a tool message cannot contain.
+    """
+
+    def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
+        # For each buffered result: the position of its call, the message, its blocks for the user message, its content.
+        self._results: list[tuple[int, Json, list[Block], int]] = []
+        self._tool_media: list[Media] = []  # images and files next to the results
+        self._result_contents: set[int] = set()
+
+    def add(self, content: Content) -> None:
+        """Render the next content as messages of its role."""
+        if content.speaker not in ("human", "ai", "tool", "system"):
+            self.changes.append(f"left out a message: its speaker {content.speaker!r} is unknown")
+            return
+        responses: list[ToolResponseBlock] = []
+        others: list[Block] = content.blocks
+        if not UNPAIRED_BLOCKS.issuperset(map(type, others)):
+            responses = [block for block in others if isinstance(block, ToolResponseBlock)]
+            if len(responses) == len(others):
+                others = []
+            elif responses:
+                others = [block for block in others if not isinstance(block, ToolResponseBlock)]
+        if content.speaker == "ai":
+            self.add_assistant(others)
+        for response in responses:
+            self.add_result(response)
+        if content.speaker == "human":
+            self.add_user(others)
+        elif content.speaker == "system":
+            self.add_system(others)
+        elif content.speaker == "tool":
+            for block in others:
+                if isinstance(block, (ImageBlock, FileBlock)):
+                    self._tool_media.append(block)
+                    self._result_contents.add(self.content_number)
+                else:
+                    self.omit(block, "a tool message contains only results")
+
+    def finish(self) -> None:
+        """Append the last results."""
+        self.flush_results()
+
+    def add_assistant(self, blocks: Sequence[Block]) -> None:
+        """Render the model's blocks without results."""
+        raise NotImplementedError
+
+    def add_user(self, blocks: Sequence[Block]) -> None:
+        """Render a user's blocks."""
+        raise NotImplementedError
+
+    def add_system(self, blocks: Sequence[Block]) -> None:
+        """Append a system message of the texts, joined by newlines; other blocks are left out."""
+        for block in blocks:
+            if not isinstance(block, TextBlock):
+                self.omit(block, "a system message contains only text")
+        text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock) and block.text)
+        if text:
+            self.push({"role": self.system_role, "content": text})
+
+    @property
+    def system_role(self) -> str:
+        """The role of a system message."""
+        return "system"
+
+    def add_result(self, block: ToolResponseBlock) -> None:
+        """Render the result of a call and buffer it with `buffer_result`."""
+        raise NotImplementedError
+
+    def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
+        """Return images and files of tools that the target's user message can carry; text instead of the others."""
+        raise NotImplementedError
+
+    def text_and_media(self, block: ToolResponseBlock) -> tuple[str, list[Media]]:
+        """Return the text of a result, and its images and files, for wires whose results are text."""
+        parts = result_parts(block)
+        return (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
+
+    def omit(self, block: Block, reason: str) -> None:
+        """Report that a block was left out."""
+        origin = block.metadata.get("provider")
+        suffix = f" of {origin}" if isinstance(origin, str) else ""
+        self.changes.append(f"left out a block of type {block.type!r}{suffix}: {reason}")
+
+    def push(self, message: Json) -> None:
+        """Append a message after the buffered results."""
+        self.flush_results()
+        self.append(message)
+
+    def buffer_result(self, position: int, message: Json, user_blocks: list[Block]) -> None:
+        """Buffer the message of a result.
+
+        Args:
+            position: the position of its call in the assistant message; a result without a call is the last.
+            message: the message.
+            user_blocks: its blocks in the user message after the results.
+        """
+        self._results.append((position, message, user_blocks, self.content_number))
+        self._result_contents.add(self.content_number)
+
+    def flush_results(self) -> None:
+        """Append the buffered results in the order of their calls, and the user message with their media."""
+        if not self._result_contents:
+            self.results_flushed()
+            return
+        results = sorted(self._results, key=itemgetter(0)) if len(self._results) > 1 else self._results
+        media = self.tool_media(self._tool_media)
+        contents = sorted(self._result_contents)
+        self._results, self._tool_media, self._result_contents = [], [], set()
+        self.results_flushed()
+        for _, message, _, content in results:
+            self.append(message, [content])
+        shown = [blocks for _, _, blocks, _ in results if blocks]
+        if (shown or media) and (user_blocks := followup_user_blocks(shown, media, self.changes)):
+            number, self._content = self._content, contents[-1]
+            self.add_user(user_blocks)
+            self._content = number
+
+    def results_flushed(self) -> None:
+        """Discard the calls of the flushed results."""

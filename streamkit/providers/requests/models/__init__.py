@@ -1,0 +1,1 @@
+"""Facts that differ by model, of vendors whose models several wires have."""

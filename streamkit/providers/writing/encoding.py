@@ -1,0 +1,176 @@
+"""What the encoders of several providers share: text in deltas, JSON as bytes, and the facts of a content or a call.
+
+The counterpart of ``decoding``. It depends on no provider, nor on the embedded server, which uses the encoders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streamkit.calls import FinishReason, Usage
+from streamkit.providers.decoding.decoding import compact_json
+from streamkit.values.json_data import object_fields, to_json_data
+
+if TYPE_CHECKING:  # parsers use encode_json, and load without pydantic
+    from streamkit.history.content import Content, ToolCallBlock
+
+__all__ = [
+    "CONTENT_TYPES",
+    "arguments_object",
+    "arguments_text",
+    "citation_links",
+    "data_as_json",
+    "default_finish_reason",
+    "encode_chunk",
+    "encode_json",
+    "encode_sse_event",
+    "encode_text",
+    "raw_call_id",
+    "split_text",
+    "text_or_json",
+    "uncached_input_tokens",
+]
+
+#: The content type of a response, by its framing.
+CONTENT_TYPES = {
+    "sse": "text/event-stream",
+    "ndjson": "application/x-ndjson",
+    "event_stream": "application/vnd.amazon.eventstream",
+    "json_array": "application/json",
+}
+
+_DEEPEST = 300  # more than the nesting of a frame that is read
+_MOST_LINKS = 64
+#: The fields that lead to the sources of a citation: of Chat Completions, Gemini, Cohere and Bedrock.
+_LINK_FIELDS = (
+    "url_citation",
+    "groundingChunks",
+    "web",
+    "retrievedContext",
+    "citationSources",
+    "citations",
+    "sources",
+    "document",
+    "location",
+)
+
+
+def split_text(text: str, size: int) -> list[str]:
+    """Return a text in parts of ``size`` characters, the last one shorter; no part for an empty text."""
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def text_or_json(value: Any) -> str:
+    """Return a value of history as text: a text unchanged, None as ``""``, other data as compact JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else data_as_json(value)
+
+
+def data_as_json(data: Any) -> str:
+    """Return JSON data, such as the values of a block of history, as compact JSON text.
+
+    It is twenty times as fast as ``compact_json``, which takes any value, and floats may have another spelling.
+    """
+    try:
+        return msgspec.json.encode(data).decode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return compact_json(data)
+
+
+def encode_json(value: Any) -> bytes:
+    """Return a value as compact JSON in UTF-8.
+
+    A text with half a surrogate pair is escaped: JSON can express it, UTF-8 cannot.
+    """
+    try:
+        return compact_json(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=str).encode()
+
+
+def encode_chunk(chunk: Mapping[str, Any]) -> bytes:
+    """Return a chunk as compact JSON in UTF-8; never raise for what it contains.
+
+    Half a surrogate pair is escaped, and a value that JSON lacks is replaced (``json_data``). It is ten times as fast
+    as ``encode_json`` for a delta, and floats may have another spelling.
+    """
+    try:
+        return msgspec.json.encode(chunk)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError, OverflowError):
+        data = to_json_data(chunk, object_fields, deepest=_DEEPEST)
+        return json.dumps(data, separators=(",", ":"), default=str).encode()
+
+
+def encode_text(text: str) -> bytes:
+    """Return a text as a JSON string; half a surrogate pair is escaped."""
+    try:
+        return msgspec.json.encode(text)
+    except UnicodeEncodeError:
+        return json.dumps(text).encode()
+
+
+def citation_links(data: Any) -> list[tuple[str, str]]:
+    """Return the address and title of each source that a citation of any provider names; none if it names no address.
+
+    Args:
+        data: the citation in the form of the provider that sent it: a source, a list or an object of sources.
+    """
+    if isinstance(data, str):
+        return [(data, "")] if data.startswith(("http://", "https://")) else []
+    if isinstance(data, list):
+        return [link for item in data[:_MOST_LINKS] for link in citation_links(item)]
+    if not isinstance(data, dict):
+        return []
+    url = data.get("url") or data.get("uri")
+    if isinstance(url, str):
+        title = data.get("title")
+        return [(url, title if isinstance(title, str) else "")]
+    return [link for name in _LINK_FIELDS if name in data for link in citation_links(data[name])]
+
+
+def encode_sse_event(name: str, payload: Mapping[str, Any]) -> bytes:
+    """Return a server-sent event with a name and a JSON payload."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), encode_json(payload))
+
+
+def default_finish_reason(content: Content) -> FinishReason:
+    """Return the reason that a content ends with if none is stated: ``tool_calls`` if it has calls, else ``stop``."""
+    has_calls = any(block.type == "tool_call" for block in content.blocks)
+    return "tool_calls" if has_calls else "stop"
+
+
+def raw_call_id(block: ToolCallBlock) -> str | None:
+    """Return the id that a call had on the wire it came from; None if it had none."""
+    raw_id = block.metadata.get("raw_id")
+    return raw_id if isinstance(raw_id, str) and raw_id else None
+
+
+def arguments_object(block: ToolCallBlock) -> dict[str, Any]:
+    """Return a call's arguments as an object; the text of a custom call goes under the name ``input``."""
+    return block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
+
+
+def arguments_text(block: ToolCallBlock) -> str:
+    """Return a call's arguments as the text that a wire streams, ``""`` for a call without arguments.
+
+    Arguments that never were an object are kept as text in ``metadata["raw_arguments"]`` and are returned unchanged.
+    """
+    raw_arguments = block.metadata.get("raw_arguments")
+    if isinstance(raw_arguments, str):
+        return raw_arguments
+    arguments = arguments_object(block)
+    return data_as_json(arguments) if arguments else ""
+
+
+def uncached_input_tokens(usage: Usage) -> int:
+    """Return the input tokens that were neither read from the provider's cache nor written to it.
+
+    Some wires count these three apart; ``Usage.input_tokens`` is their sum.
+    """
+    cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+    return max(0, (usage.input_tokens or 0) - cached)

@@ -1,0 +1,387 @@
+"""The base of every provider's writer: events of a turn to the bytes that the provider would have streamed.
+
+The rules of docs/rules.md, "Writing a stream":
+
+- ``write`` never raises for what an event contains and never holds back what the wire can express already.
+- The finish, the usage and the error are written by ``close``: only then is it known that nothing follows them.
+- A call that is not complete never becomes complete: where a wire has whole calls alone, it is left out.
+- What the wire has no form for is left out, with a sentence in ``omitted``.
+
+A provider's ``encoder.py`` has a subclass with the shapes of its wire. This module must not depend on any provider, nor
+on history, a clock or randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, TypeAlias
+
+from streamkit.calls import CLIENT_TOOL, CallRef, StreamError, ToolCall
+from streamkit.events import (
+    ArgumentsRestated,
+    BlockEnded,
+    Citation,
+    Event,
+    Failed,
+    File,
+    Finished,
+    LogProbabilities,
+    Reasoning,
+    Refusal,
+    ResponseStarted,
+    ServerTool,
+    Text,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    Unknown,
+    UsageReport,
+    check_event,
+)
+from streamkit.ids import TargetIds
+from streamkit.providers.contract.traits import Traits
+from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.encoding import encode_json
+from streamkit.providers.writing.wire_writer import ServerToolCall, WireWriter, WriterOptions
+
+__all__ = ["Writer", "concerns_call", "of_no_choice"]
+
+_TRUNCATED = StreamError("stream_truncated", "the stream ended before the response was complete")
+
+
+class Writer(WireWriter):
+    """A writer of one response: events in, bytes of one provider's wire out.
+
+    Use ``streamkit.writer`` to make one. It writes the events of one choice: the first that has content.
+
+    Attributes:
+        omitted: a sentence for each kind of thing that was left out or could not be expressed, by its kind.
+    """
+
+    #: Whether the wire has custom calls; elsewhere their text is an object with the text ``input``.
+    has_custom_calls: bool = False
+    #: The metadata of a call that the wire has a field for.
+    call_state: ClassVar[frozenset[str]] = frozenset()
+    #: Whether the wire has calls without an id.
+    has_calls_without_id: ClassVar[bool] = False
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        super().__init__(traits, options)
+        self._has_begun = False
+        self._is_closed = False
+        self._choice: int | None = None
+        self._ids = TargetIds(traits.id_rule)
+        self._calls: dict[str, CallText] = {}
+        self._server_tools: dict[str | None, ServerToolCall] = {}
+
+    # ------------------------------------------------------------ the public methods
+
+    def write(self, event: Event) -> bytes:
+        """Return the bytes that an event adds to the stream, ``b""`` if it adds none.
+
+        Args:
+            event: an event of a turn, in the turn's order. Warnings and the events of execution are not part of a
+                response and add nothing, nor does anything after ``close``.
+
+        Raises:
+            UsageError: it is no event.
+        """
+        handler = _HANDLERS.get(event.__class__)
+        if handler is None or self._is_closed:
+            check_event(event)
+            return b""
+        if event.choice == self._choice or self._takes_choice(event, handler):
+            self.apply(event, handler)
+        frames = self._frames
+        if not frames:
+            return b""
+        self._frames = []
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def close(self) -> bytes:
+        """Return the end of the stream: finish, usage and terminator, or the error. A second call returns ``b""``.
+
+        Without a finish and an error the stream ends with an error, because the response is not complete. A writer with
+        ``stream=False`` returns the whole body.
+        """
+        return b"".join(self.end_frames())
+
+    def frames(self, event: Event) -> list[bytes]:
+        """Return the same as ``write``, frame by frame."""
+        handler = _HANDLERS.get(event.__class__)
+        if handler is not None and not self._is_closed and self._takes_choice(event, handler):
+            self.apply(event, handler)
+        return self._take()
+
+    def end_frames(self) -> list[bytes]:
+        """Return the same as ``close``, frame by frame."""
+        if self._is_closed:
+            return []
+        self._begin_once()
+        self._end_blocks()
+        self._is_closed = True
+        if self.error is None and self.finish is None:
+            self.error = _TRUNCATED
+        self.end()
+        if self._chunks is None:
+            return self._take()
+        if self.error is not None:
+            status, message, code = self.error_fields(self.error)
+            return [encode_json(self.own_error(self.error_body(status, message, code), self.error))]
+        return [encode_json(self.body(self._chunks))]
+
+    def set_own_state(self, metadata: Mapping[str, Any] | None) -> None:
+        """Set the provider's own state of the next block, for a content of the same provider; None for none.
+
+        Events have a block's state at its end, and a call's at its end, too. Some wires have it at the start.
+        """
+        self._own_state = metadata
+
+    def own_block(self, raw: Any, *, is_server_tool: bool = False) -> list[bytes]:
+        """Return the frames of a block in the provider's own form, of a content of the same provider."""
+        self._begin_once()
+        self.provider_block(raw, is_server_tool=is_server_tool)
+        return self._take()
+
+    # ------------------------------------------------------------ the events
+
+    def _takes_choice(self, event: Event, handler: _Handler) -> bool:
+        """Return True if an event is of the choice that is written; the first one with content decides."""
+        if event.choice == self._choice or handler in _OF_NO_CHOICE:
+            return True
+        if self._choice is None:
+            self._choice = event.choice
+            return True
+        self.omit("other_choice", "the events of all choices but one were left out")
+        return False
+
+    def apply(self, event: Event, handler: _Handler) -> None:
+        """Write an event of the choice, now or later."""
+        handler(self, event)
+
+    def _begin_once(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self.begin()
+
+    def _started(self, event: ResponseStarted) -> None:
+        if not self._has_begun:
+            self.response_id = self.response_id or event.response_id
+            self.model = self.model or event.model
+            if event.provider is not None and self.traits.is_from_provider({"provider": event.provider}):
+                self.is_same_wire = True
+                self.metadata = event.metadata
+            self._begin_once()
+
+    def _call_start(self, event: ToolCallStart) -> None:
+        self._begin_once()
+        call = self._new_call(event.call)
+        call.namespace = event.namespace
+        if self.is_same_wire:
+            call.metadata = event.metadata
+        elif CLIENT_TOOL in event.metadata:  # of the client's own provider
+            call.metadata = {CLIENT_TOOL: event.metadata[CLIENT_TOOL]}
+        self.start_call(call)
+
+    def _new_call(self, ref: CallRef) -> CallText:
+        own = self._own_state
+        raw_id = own.get("raw_id") if own is not None else None
+        target_id: str | None = raw_id if isinstance(raw_id, str) and raw_id else None
+        if target_id is None and (own is None or not self.has_calls_without_id):
+            target_id = self._ids.call(ref.id, ref.name)
+        call = CallText(ref, target_id, len(self._calls), is_wrapped=not self.has_custom_calls)
+        self._calls[ref.id] = call
+        return call
+
+    def _call_delta(self, event: ToolCallDelta) -> None:
+        call = self._calls.get(event.call.id)
+        if call is not None:
+            self.add_arguments(call, event.arguments_delta)
+
+    def _call_restated(self, event: ArgumentsRestated) -> None:
+        call = self._calls.get(event.call.id)
+        if call is not None:
+            self.restate_arguments(call, event.arguments_text)
+
+    def _call_end(self, event: ToolCallEnd) -> None:
+        call = self._calls.get(event.call.id)
+        if call is not None:
+            call.ended = True
+            self.call_ended(call)
+
+    def _call_ready(self, event: ToolCallReady) -> None:
+        self._begin_once()
+        call = self._calls.get(event.call.id)
+        if call is None:  # the events before it were left out
+            call = self._new_call(event.call.ref)
+            self.start_call(call)
+            self.add_arguments(call, event.call.arguments_text)
+        if call.ready is None:
+            call.ready = event.call
+            self.end_call(call, event.call)
+            is_own = self._own_state is not None or self.is_same_wire
+            if not is_own and event.call.metadata.keys() - self.call_state:
+                self.omit("call_state", "opaque state of a call was left out: the wire has no field for it")
+
+    def _server_tool(self, event: ServerTool) -> None:
+        """Collect the arguments of a server tool: they are written when they are complete.
+
+        Of the same wire its complete blocks are written as they came.
+        """
+        self._begin_once()
+        if self.is_same_wire:
+            if event.raw is not None:
+                self.provider_block(event.raw, is_server_tool=True)
+            elif event.phase == "result":
+                self.partial_result(event.id, event.data)
+            return
+        tool = self._server_tools.get(event.id)
+        if tool is None or (event.id is None and event.phase == "started"):
+            fields = event.data if event.phase == "started" else None
+            tool = self._server_tools[event.id] = ServerToolCall(event.id, event.name, fields)
+        tool.name = tool.name or event.name
+        if event.phase == "arguments" and not tool.is_written:
+            if isinstance(event.data, str) and event.data != "".join(tool.parts):
+                tool.parts.append(event.data)
+            else:
+                tool.arguments = event.data
+                self._write_server_tool(tool)
+        elif event.phase == "result":
+            self._write_server_tool(tool)
+            self.server_tool_result(tool, event.data)
+
+    def _write_server_tool(self, tool: ServerToolCall) -> None:
+        if not tool.is_written:
+            tool.is_written = True
+            if tool.arguments is None and tool.parts:
+                tool.arguments = "".join(tool.parts)
+            tool.parts = []
+            self.server_tool_call(tool)
+
+    def _end_blocks(self) -> None:
+        for call in list(self._calls.values()):
+            if call.ready is None:  # the caller did not close the turn
+                call.ready = ToolCall(
+                    id=call.ref.id,
+                    name=call.ref.name,
+                    index=call.ref.index,
+                    kind=call.ref.kind,
+                    arguments_text=call.received,
+                )
+                self.end_call(call, call.ready)
+        if self.end_cut_calls():
+            for tool in self._server_tools.values():
+                self._write_server_tool(tool)
+
+
+def _on_text(writer: Writer, event: Text) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.text(event.text)
+
+
+def _on_reasoning(writer: Writer, event: Reasoning) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.reasoning(event.text, event.kind)
+
+
+def _on_refusal(writer: Writer, event: Refusal) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.refusal(event.text)
+
+
+def _on_block_end(writer: Writer, event: BlockEnded) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.end_block(event)
+
+
+def _on_citation(writer: Writer, event: Citation) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.citation(event.data)
+
+
+def _on_file(writer: Writer, event: File) -> None:
+    if not writer._has_begun:
+        writer._begin_once()
+    writer.file(event)
+
+
+def _on_usage(writer: Writer, event: UsageReport) -> None:
+    writer.usage = event.usage
+
+
+def _on_finish(writer: Writer, event: Finished) -> None:
+    writer.finish = event
+    if writer.is_same_wire:
+        writer.metadata = {**writer.metadata, **event.metadata}
+
+
+def _on_error(writer: Writer, event: Failed) -> None:
+    if writer.error is None:
+        writer.error = event.error
+
+
+def _on_unknown(writer: Writer, event: Unknown) -> None:
+    if event.is_block and writer.is_same_wire:
+        writer._begin_once()
+        writer.provider_block(event.raw, is_server_tool=False)
+    else:
+        writer.unknown(event.raw)
+
+
+def _on_log_probabilities(writer: Writer, event: LogProbabilities) -> None:
+    if writer.is_same_wire:
+        writer._begin_once()
+        writer.log_probabilities(event.raw)
+
+
+_Handler: TypeAlias = Callable[[Any, Any], None]
+#: What concerns the response, not one of its choices.
+_OF_NO_CHOICE: Final[frozenset[_Handler]] = frozenset({Writer._started, _on_usage, _on_error, _on_unknown})
+#: What each event does. Warnings and the events of execution are not part of a response.
+_HANDLERS: Final[dict[type, _Handler]] = {
+    Text: _on_text,
+    ToolCallDelta: Writer._call_delta,
+    Reasoning: _on_reasoning,
+    ResponseStarted: Writer._started,
+    Refusal: _on_refusal,
+    BlockEnded: _on_block_end,
+    ToolCallStart: Writer._call_start,
+    ToolCallEnd: Writer._call_end,
+    ToolCallReady: Writer._call_ready,
+    ArgumentsRestated: Writer._call_restated,
+    ServerTool: Writer._server_tool,
+    Citation: _on_citation,
+    File: _on_file,
+    UsageReport: _on_usage,
+    Finished: _on_finish,
+    Failed: _on_error,
+    Unknown: _on_unknown,
+    LogProbabilities: _on_log_probabilities,
+}
+_OF_CALLS: Final[frozenset[_Handler]] = frozenset(
+    {
+        Writer._call_start,
+        Writer._call_delta,
+        Writer._call_end,
+        Writer._call_ready,
+        Writer._call_restated,
+        *_OF_NO_CHOICE,
+        _on_finish,
+    }
+)
+
+
+def of_no_choice(handler: _Handler) -> bool:
+    """Return True if an event belongs to the response, not to one of its choices."""
+    return handler in _OF_NO_CHOICE
+
+
+def concerns_call(handler: _Handler) -> bool:
+    """Return True if an event belongs to a call or to the response, not to another block."""
+    return handler in _OF_CALLS

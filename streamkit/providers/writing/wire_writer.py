@@ -1,0 +1,314 @@
+"""The base of every provider's writer: the chunks of a wire as frames, and the methods for the shapes of the wire.
+
+``writer.Writer`` calls these methods for the events of a turn, and a provider's ``encoder.py`` implements them. This
+module must not depend on any provider, nor on events of execution, history, a clock or randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from streamkit.calls import FinishReason, StreamError, ToolCall, Usage
+from streamkit.events import BlockEnded, File, Finished, ReasoningKind
+from streamkit.providers.contract.error_rules import ErrorRules
+from streamkit.providers.contract.traits import Traits
+from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.encoding import encode_text
+
+__all__ = ["Json", "OmittedKind", "ServerToolCall", "WireWriter", "WriterOptions"]
+
+Json: TypeAlias = dict[str, Any]
+
+#: What a stream may have that a wire cannot express.
+OmittedKind = Literal[
+    "reasoning",
+    "refusal",
+    "citation",
+    "server_tool",
+    "file",
+    "block_state",
+    "call_state",
+    "incomplete_call",
+    "changed_call",
+    "other_choice",
+    "unknown",
+]
+
+_MARK: Final = "\ue000streamkit\ue001"  # of the private use area
+_ENCODED_MARK: Final = encode_text(_MARK)
+_MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
+
+
+@dataclass(frozen=True, slots=True)
+class WriterOptions:
+    """What a writer is created with.
+
+    Attributes:
+        response_id: the id of the response; None: that of the first event that has one.
+        model: the model's name; None: the same.
+        stream: whether to write a stream; False: one body, at the end.
+        usage_chunk: whether the token counts may have a chunk without choices (Chat Completions).
+    """
+
+    response_id: str | None = None
+    model: str | None = None
+    stream: bool = True
+    usage_chunk: bool = True
+
+
+@dataclass(slots=True)
+class ServerToolCall:
+    """A server tool as far as its events came."""
+
+    id: str | None
+    name: str
+    fields: Any = None  #: further fields of the block of the provider that ran it
+    parts: list[str] = field(default_factory=list)
+    arguments: Any = None
+    is_written: bool = False
+    position: int = -1  #: the place of its item, on wires that number them
+
+
+class WireWriter:
+    """A writer of chunks: what the writers of all wires share, without the events.
+
+    Attributes:
+        omitted: a sentence for each kind of thing that was left out or could not be expressed, by its kind.
+        response_id: the id of the response; None if it is not known.
+        model: the model's name; None if it is not known.
+        usage: the last report of tokens.
+        finish: the finish of the choice.
+        error: the error that ends the stream.
+        items: the items of the response so far, where the wire has items to which later requests may refer.
+        is_same_wire: the events are those of a turn of the same wire: what only this wire has is written again.
+        metadata: the wire's own facts about the response, as far as the events have them; empty for another wire.
+        error_rules: the rules of the wire's errors.
+    """
+
+    error_rules: ClassVar[ErrorRules] = ErrorRules()
+
+    def __init__(self, traits: Traits, options: WriterOptions) -> None:
+        self.traits = traits
+        self.response_id = options.response_id
+        self.model = options.model
+        self.omitted: dict[OmittedKind, str] = {}
+        self.usage: Usage | None = None
+        self.finish: Finished | None = None
+        self.error: StreamError | None = None
+        self.items: list[Json] = []
+        self.is_same_wire = False
+        self.metadata: Mapping[str, Any] = {}
+        self._frames: list[bytes] = []
+        self._templates: dict[Hashable, list[bytes]] = {}
+        self._chunks: list[Json] | None = None if options.stream else []
+        self._own_state: Mapping[str, Any] | None = None
+
+    # ------------------------------------------------------------ frames
+
+    def send(self, chunk: Json) -> None:
+        """Add a chunk to the stream."""
+        if self._chunks is None:
+            if frame := self.encode(chunk):
+                self._frames.append(frame)
+        else:
+            self._chunks.append(chunk)
+
+    def send_delta(self, key: Hashable, make: Callable[..., Json], text: str, *arguments: Any) -> None:
+        """Add the chunk ``make(text, *arguments)``, encoded with the bytes of an earlier chunk of that key.
+
+        Args:
+            key: determines the chunk but for its text.
+            make: returns the chunk of a text, which has the text once, as a value.
+            text: the text.
+            arguments: further arguments of ``make``.
+        """
+        if self._chunks is not None:
+            self._chunks.append(make(text, *arguments))
+            return
+        template = self._templates.get(key)
+        if template is None:
+            template = self._new_template(key, make, arguments)
+        if len(template) == 2:
+            self._frames.append(template[0] + encode_text(text) + template[1])
+        else:
+            self.send(make(text, *arguments))
+
+    def _new_template(self, key: Hashable, make: Callable[..., Json], arguments: tuple[Any, ...]) -> list[bytes]:
+        """Return the encoded chunk before and after its text; a list of another length if an id is like the mark."""
+        if len(self._templates) > _MOST_TEMPLATES:
+            self._templates.clear()
+        self._templates[key] = self.encode(make(_MARK, *arguments)).split(_ENCODED_MARK)
+        return self._templates[key]
+
+    def send_bytes(self, frame: bytes) -> None:
+        """Add a frame that is no chunk, such as a terminator; a body has none."""
+        if self._chunks is None:
+            self._frames.append(frame)
+
+    def _take(self) -> list[bytes]:
+        frames, self._frames = self._frames, []
+        return frames
+
+    def omit(self, kind: OmittedKind, sentence: str) -> None:
+        """Record that something was left out; of each kind the first sentence is kept."""
+        self.omitted.setdefault(kind, sentence)
+
+    def check_call(self, call: CallText, final: ToolCall) -> None:
+        """Report a call that changed after it was sent; end the stream with an error if the client has another call.
+
+        The client has the arguments, and nothing in a stream of deltas takes them back. An error is the only way to
+        prevent that it runs the other call.
+        """
+        verdict = call.compare(final)
+        if verdict == "same":
+            return
+        message = f"the arguments of the call {final.name!r} changed after they were sent"
+        self.omit("changed_call", message)
+        if verdict == "contradictory" and self.error is None:
+            self.error = StreamError("provider_error", message)
+
+    def omit_call(self, call: ToolCall) -> None:
+        """Record that a call is left out because the wire has complete calls alone."""
+        self.omit("incomplete_call", f"the call {call.name!r} was left out: its state is {call.state!r}")
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the response ends with an error, once all of its events are known."""
+        return self.error is not None or self.finish_reason == "error"
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """The neutral reason with which the response ends."""
+        return "error" if self.finish is None else self.finish.reason
+
+    def own_usage(self) -> Json:
+        """Return the provider's own report of tokens, if the events are of the same wire; else no field."""
+        raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
+        return raw if isinstance(raw, dict) else {}
+
+    def with_own_usage(self, fields: Json) -> Json:
+        """Return a report of tokens with the fields of the provider's own one."""
+        return {**fields, **self.own_usage()}
+
+    def finish_name(self, table: Mapping[str, FinishReason], names: Mapping[FinishReason, str]) -> str:
+        """Return the wire's name of the finish: the provider's own value if the wire has it in that meaning."""
+        reason, raw = self.finish_reason, None if self.finish is None else self.finish.raw
+        return raw if isinstance(raw, str) and table.get(raw) == reason else names[reason]
+
+    def own_error(self, body: Json, error: StreamError) -> Json:
+        """Return the body of an error with the other fields of the provider's own one, if it is of the same wire.
+
+        Clients read them: gemini-cli the ``details`` with the quota, OpenAI's SDK ``param`` and ``type``.
+        """
+        own, written = error.raw, body.get("error")
+        if not self.is_same_wire or error.kind != "provider_error" or not isinstance(own, dict):
+            return body
+        own = own["error"] if isinstance(own.get("error"), dict) else own
+        if not isinstance(written, dict):
+            return body
+        # An integer is the HTTP status, which may have another value for the client.
+        kept = {name for name, value in written.items() if name == "message" or isinstance(value, int)}
+        return {**body, "error": {**written, **{name: value for name, value in own.items() if name not in kept}}}
+
+    def error_fields(self, error: StreamError) -> tuple[int, str, str | None]:
+        """Return an error as the arguments of ``error_body``: status, message, and the wire's name of the code."""
+        rules = self.error_rules
+        name = None if error.code is None else rules.names().get(error.code)
+        return rules.written_status(error), rules.written_message(error), name
+
+    # ------------------------------------------------------------ what a wire's writer implements
+
+    def begin(self) -> None:
+        """Write the beginning of the response."""
+
+    def end(self) -> None:
+        """Write the end of the response, by ``usage``, ``finish`` and ``error``."""
+        raise NotImplementedError
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return a chunk as a frame."""
+        raise NotImplementedError
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the chunks of a stream as the body of a response that is not streamed."""
+        raise NotImplementedError
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        raise NotImplementedError
+
+    def text(self, text: str) -> None:
+        """Write a text delta."""
+        raise NotImplementedError
+
+    def reasoning(self, text: str, kind: ReasoningKind) -> None:
+        """Write a delta of reasoning."""
+        self.omit("reasoning", "reasoning was left out: the wire has no field for it")
+
+    def refusal(self, text: str) -> None:
+        """Write a delta of a refusal, as text where the wire has no field for it."""
+        self.omit("refusal", "a refusal was written as text: the wire has no field for it")
+        self.text(text)
+
+    def end_block(self, event: BlockEnded) -> None:
+        """Write the end of a block and its opaque state."""
+        if event.signature or event.metadata:
+            self.omit("block_state", "opaque state of a block was left out: the wire has no field for it")
+
+    def start_call(self, call: CallText) -> None:
+        """Write the start of a call."""
+        raise NotImplementedError
+
+    def add_arguments(self, call: CallText, delta: str) -> None:
+        """Write a delta of a call's arguments."""
+        raise NotImplementedError
+
+    def restate_arguments(self, call: CallText, text: str) -> None:
+        """Write that the arguments of a call are another text."""
+        raise NotImplementedError
+
+    def call_ended(self, call: CallText) -> None:
+        """Handle the reported end of a call; its final state may come later."""
+
+    def end_call(self, call: CallText, final: ToolCall) -> None:
+        """Write the end of a call in its final state.
+
+        A call without an end (``is_cut``) gets one when the response ends without an error (``end_cut_calls``): clients
+        run a custom call, and repeat the request of any other call, once it has an end on the wire.
+        """
+        raise NotImplementedError
+
+    def end_cut_calls(self) -> bool:
+        """Write the end of the calls that were cut, unless the response failed; return whether more may be written."""
+        return True
+
+    def server_tool_call(self, tool: ServerToolCall) -> None:
+        """Write a server tool with its arguments."""
+        self.omit("server_tool", "server tools were left out: the wire has no field for them")
+
+    def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
+        """Write the result of a server tool."""
+
+    def partial_result(self, id: str | None, data: Any) -> None:
+        """Write a part of the result of a server tool of the same wire; its complete block follows."""
+
+    def citation(self, data: Any) -> None:
+        """Write a citation."""
+        self.omit("citation", "citations were left out: the wire has no field for them")
+
+    def file(self, event: File) -> None:
+        """Write a file."""
+        self.omit("file", "files were left out: the wire has no field for them")
+
+    def log_probabilities(self, raw: Any) -> None:
+        """Write the log probabilities of a text of the same wire, which has them in this form."""
+
+    def unknown(self, raw: Any) -> None:
+        """Write input without an event of its own, if it is a block in the wire's own form."""
+        self.omit("unknown", "input without an event of its own was left out")
+
+    def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
+        """Write a block in the wire's own form."""
+        self.omit("unknown", "a block of the provider's own was left out: the wire has no field for it")

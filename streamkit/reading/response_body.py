@@ -1,0 +1,212 @@
+"""The body of one response: the choice of its framer, and the diagnosis of a body that is not this wire's stream.
+
+``ResponseBody`` chooses the framer by the first significant byte, keeps the beginning of the body for error messages,
+and classifies the end: an empty body, an incomplete frame, a page or a document instead of a stream. The module
+depends on framings and must not depend on any single provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from streamkit.accumulator.limits import HttpStatus
+from streamkit.calls import StreamError
+from streamkit.framing import Frame, Framer, framer_for
+from streamkit.framing.sse import USUAL_STARTS
+from streamkit.providers.decoding.decoding import as_text, error_message, excerpt, read_json
+from streamkit.providers.provider import Framing
+from streamkit.reading.source_failure import describe_exception, find_reported_error
+
+__all__ = ["ResponseBody", "failed_response", "read_status", "to_stream_error"]
+
+_HEAD = 1024  # bytes of an unrecognized body that are put into the error
+_ERROR_BODY = 65536  # bytes of a failed response's body that are read
+_BOM = b"\xef\xbb\xbf"
+#: What a compressed body begins with (RFC 1952, RFC 8878); brotli has no such bytes.
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class ResponseBody:
+    """The body of one response.
+
+    Args:
+        framing: the wire's framing.
+        limit: bytes of one frame.
+        failed: whether the status reports an error, so that the body is kept and not parsed.
+
+    Attributes:
+        framer: chosen by the first significant byte; None before it.
+        frames: the number of frames returned by ``feed`` and ``end``.
+        is_recognized: whether some of the body has this wire's format.
+        head: the beginning of the body.
+    """
+
+    __slots__ = ("_framing", "_has_lines", "_limit", "failed", "framer", "frames", "head", "is_recognized")
+
+    def __init__(self, framing: Framing, limit: int, *, failed: bool) -> None:
+        self._framing = framing
+        self._limit = limit
+        self.failed = failed
+        self.framer: Framer | None = None
+        self.frames = 0
+        self.is_recognized = False
+        self.head = b""
+        self._has_lines = True
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Return the frames that these bytes complete."""
+        if self.failed:
+            self.head += data[: _ERROR_BODY - len(self.head)]
+            return []
+        if self.framer is None:
+            self.head += data
+            if not self._choose_framer():
+                return []
+            data = self.head
+        elif len(self.head) < _HEAD:
+            self.head += data[: _HEAD - len(self.head)]
+        frames: list[Frame] = self.framer.feed(data) if self.framer is not None else []
+        self.frames += len(frames)
+        return frames
+
+    def set_recognized(self) -> None:
+        """Record that some of the body has this wire's format, so that no error will need its beginning."""
+        self.is_recognized = True
+        self.head = b""
+
+    def _choose_framer(self) -> bool:
+        if self._framing == "sse" and self.head[:6] in USUAL_STARTS:
+            self.framer = framer_for("sse", limit=self._limit)
+            return True
+        start = self.head.removeprefix(_BOM).lstrip()
+        if (not start or _BOM.startswith(self.head)) and len(self.head) < _HEAD:
+            return False
+        framing, first = self._framing, start[:1]
+        if (framing != "ndjson" and first == b"{") or first == b"[":
+            framing = "json_array"  # one JSON document, or an array of chunks, instead of a stream
+        elif first == b"\0":  # of a binary frame's length; text never begins so
+            framing = "event_stream"
+        elif framing in ("ndjson", "event_stream") and start and first != b"{":
+            framing = "sse"  # a page, a text or the stream of another wire
+        self._has_lines = "sse" in (framing, self._framing)
+        self.framer = framer_for(framing, limit=self._limit)
+        return True
+
+    def end(self) -> list[Frame]:
+        """Return the frames that the end of the input completes."""
+        frames: list[Frame] = self.framer.close() if self.framer is not None else []
+        self.frames += len(frames)
+        return frames
+
+    def diagnose(self, unrecognized: StreamError) -> StreamError | None:
+        """Return the error of a body that has ended; None if it was a stream of this wire.
+
+        Args:
+            unrecognized: the error if the body has frames, of which none is of this wire.
+        """
+        pending = self.framer.pending.strip() if self.framer is not None else b""
+        is_partial_document = pending[:1] in (b"{", b"[")
+        if self.is_recognized:
+            if is_partial_document or (pending and not self._has_lines):
+                return StreamError("stream_truncated", "the stream ended inside a frame", raw=excerpt(pending))
+            return None
+        head = self.head[:_HEAD].removeprefix(_BOM).strip()  # cut first: more of it is kept if it came at once
+        if not head:
+            return StreamError("stream_truncated", "the body is empty")
+        if self.frames and not pending:
+            return msgspec.structs.replace(unrecognized, raw=excerpt(head))
+        if not self.frames and is_partial_document:
+            return StreamError("stream_truncated", "the body ended inside a JSON document", raw=excerpt(head))
+        is_binary = self._framing == "event_stream" and pending[:1] == b"\0"
+        if not self.frames and is_binary and self.framer is not None and self.framer.error is None:
+            return StreamError("stream_truncated", "the body ended inside its first frame", raw=excerpt(head))
+        if not self.frames and not pending:
+            return StreamError("stream_truncated", "the body contains no event", raw=excerpt(head))
+        return StreamError("protocol_error", _describe(head), raw=excerpt(head))
+
+
+def _describe(head: bytes) -> str:
+    if head[:1] == b"<":
+        return "an HTML or XML page instead of a stream"
+    for magic, name in _COMPRESSIONS.items():
+        if head.startswith(magic):
+            return f"data compressed with {name}: pass the response's bytes decompressed"
+    if head[:1] in (b"{", b"["):
+        return "a JSON document of another kind instead of a stream"
+    return "text that is not a stream of this wire"
+
+
+def failed_response(body: bytes, status: HttpStatus) -> StreamError:
+    """Return a failed response as the provider's error, with the message and the JSON of its body.
+
+    A redirect is none of the provider's: its base URL is wrong (http for https, a slash too many), and httpx, aiohttp's
+    ``allow_redirects=False`` and others do not follow it. https://www.python-httpx.org/compatibility/#redirects
+
+    Args:
+        body: the beginning of the body.
+        status: the status and the headers that explain it.
+    """
+    raw: Any = excerpt(body) or None
+    if status.is_redirect:
+        where = f" to {status.location}" if status.location else ""
+        message = (
+            f"HTTP status {status.code}, a redirect{where} that the HTTP client did not follow: check the base URL"
+        )
+        return StreamError("protocol_error", message, raw=raw, status=status.code)
+    with suppress(ValueError, RecursionError):
+        raw = read_json(body)
+    if status.error_name is not None and (raw is None or (isinstance(raw, dict) and "__type" not in raw)):
+        # Where the body of AWS's other JSON protocols has it:
+        # https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html#operation-error-serialization
+        raw = {**(raw or {}), "__type": status.error_name}
+    message = error_message(raw) or f"HTTP status {status.code}"
+    return StreamError("provider_error", message, raw=raw, status=status.code, retry_after=status.retry_after)
+
+
+def to_stream_error(exception: BaseException) -> StreamError:
+    """Return what an exception of a source means for its turn: the provider's error, or a failed transport."""
+    reported = find_reported_error(exception)
+    if reported is not None:
+        raw = reported.raw
+        message = error_message(raw) or (as_text(raw.get("__type")) if isinstance(raw, dict) else None)
+        if message is not None:
+            return StreamError("provider_error", message, raw=raw, status=reported.status)
+    message = describe_exception(exception)
+    return StreamError("transport_error", message, raw=message)
+
+
+#: The headers that say how long to wait, and their unit in seconds. LiteLLM's proxy renames those of its providers.
+_WAITS: Final = {
+    "retry-after": 1.0,
+    "retry-after-ms": 0.001,
+    "llm_provider-retry-after": 1.0,
+    "llm_provider-retry-after-ms": 0.001,
+}
+
+
+def read_status(code: int, headers: Mapping[str, str], error_name_header: str | None) -> HttpStatus:
+    """Return a status and what its headers say of an error.
+
+    Args:
+        code: the HTTP status.
+        headers: the headers of the response.
+        error_name_header: the header that names the error, in lower case; None if the provider has none.
+    """
+    wait: float | None = None
+    error_name: str | None = None
+    location: str | None = None
+    for name, value in headers.items():
+        lower = name.lower()
+        scale = _WAITS.get(lower)
+        # A date is ignored, because reading it needs a clock.
+        if wait is None and scale is not None and value.strip().replace(".", "", 1).isdecimal():
+            wait = float(value) * scale
+        elif lower == error_name_header:
+            error_name = value.partition(":")[0].strip()[:128] or None  # a URI may follow the name
+        elif lower == "location":
+            location = value.strip()[:1024] or None
+    return HttpStatus(code, wait, error_name, location)

@@ -1,0 +1,546 @@
+"""One turn of a model: the framer, the parser and the accumulator as one object.
+
+``Turn`` is to streamkit what ``Connection`` is to h11: ``feed`` takes the next input and returns the events that it
+caused. It never awaits, and input from a wire never raises, so the result does not depend on how the network split the
+bytes. The module must not depend on I/O, an event loop, a clock or any single provider.
+
+Input takes one of two paths. Until the body is recognized as this provider's wire, ``_feed_checked`` decides what it
+is. Then bytes take the fast path of ``feed``: frames from the framer straight to the parser, or past both
+(``frame_template``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+
+from streamkit import providers
+from streamkit.accumulator import Accumulator, Limits
+from streamkit.accumulator.choice import Choice
+from streamkit.calls import MarkupFamily, StreamError, StreamWarning, ToolCall, Usage
+from streamkit.errors import StreamInterrupted, UsageError
+from streamkit.events import Failed, TurnEvent
+from streamkit.framing import Framer, SseFramer
+from streamkit.json_text import replace_lone_surrogates
+from streamkit.providers.contract.origin import normalize_endpoint
+from streamkit.providers.decoding.decoding import excerpt, read_json
+from streamkit.providers.decoding.detection import HEAD_SIZE, encode_head
+from streamkit.providers.provider import Parser, Provider
+from streamkit.providers.registry import ProviderName
+from streamkit.reading import sdk_objects
+from streamkit.reading.choice_view import ChoiceView
+from streamkit.reading.frame_template import DELTAS, FEWEST_READS, FrameTemplate
+from streamkit.reading.response_body import ResponseBody, failed_response, read_status, to_stream_error
+from streamkit.values.redaction import excerpt_repr
+
+if TYPE_CHECKING:
+    from weakref import finalize
+
+    from streamkit.events import Event
+    from streamkit.reading.frame_template import RepeatableParser
+    from streamkit.reading.leaked_markup import LeakedMarkup, MarkupSink
+
+__all__ = ["Turn"]
+
+_NO_PARSER: Any = None
+
+
+class Turn(ChoiceView):
+    """One streamed response, fed incrementally; also the view of its choice.
+
+    That is choice 0 if it sent anything, else the first that did (with the warning ``other_choice``); it is fixed when
+    the turn is closed. ``choices`` has all of them.
+
+    Args:
+        provider: a provider's name, or a provider object.
+        turn_key: the stable name of the turn, a part of its calls' ids; by default the wire's response id.
+        limits: upper bounds of the turn.
+        recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        leaked_markup: how to treat a model's own tool-call markup that its server leaves in the text (DSML, DeepSeek's
+            and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is removed. ``recover``: it becomes
+            calls, in its position in the content; what does not parse stays text. The last two also remove the control
+            tokens of gpt-oss from the names of calls, delay text that may be the beginning of markup, and warn of what
+            they changed. Only markup of the families of the provider's models counts (``Traits.markup_families``), and
+            none in code or a quotation. See ``streamkit.reading.leaked_markup``.
+        tools: the names of the tools that the model was offered. With ``leaked_markup``, markup of a call of any other
+            tool stays text. None: the names are not known, and a call of any name is recovered. ``run_loop`` passes
+            the names of each round's tools.
+        endpoint: the address of the server. Opaque state (signatures, encrypted reasoning, item ids) is valid only for
+            the endpoint and model that made it; the metadata of ``turn.content`` names them, and ``render`` compares
+            them with those of the next request. Pass the same form each time. Credentials, query and fragment of the
+            address are not kept.
+        model: the requested model, if the server reports it under another name or not at all.
+        used_ids: the canonical ids of the history's calls. A server may send a ``hist_tool_`` id that it got earlier:
+            one of these is not taken over, so that two calls never share an idempotency key.
+
+    Raises:
+        UnknownProvider: no provider has that name; the message lists the registered ones.
+        UsageError: ``leaked_markup`` has another value, or ``tools`` is not a list of names.
+
+    Attributes:
+        provider: the provider object.
+        input_kind: the kind of input: ``bytes``, ``dict`` or ``object``; None before the first ``feed``.
+        unread_error_reminder: what a reader has registered to report the error if nothing reads it; else None.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_accumulator",
+        "_body",
+        "_chunks",
+        "_closed",
+        "_first_chunks",
+        "_framer",
+        "_markup",
+        "_parser",
+        "_read_plain",
+        "_template",
+        "_unlearned",
+        "input_kind",
+        "provider",
+        "unread_error_reminder",
+    )
+
+    def __init__(
+        self,
+        provider: ProviderName | str | Provider,
+        turn_key: str | None = None,
+        *,
+        limits: Limits | None = None,
+        recover_trailing_junk: bool = True,
+        leaked_markup: LeakedMarkup = "keep",
+        tools: Collection[str] | None = None,
+        endpoint: str | None = None,
+        model: str | None = None,
+        used_ids: Iterable[str] = (),
+    ) -> None:
+        self.provider: Provider = providers.get(provider)
+        self._accumulator = Accumulator(
+            self.provider.name,
+            self.provider.traits,
+            turn_key=turn_key,
+            limits=limits,
+            recover_trailing_junk=recover_trailing_junk,
+        )
+        super().__init__(self._accumulator.choice(0), self._accumulator.state)
+        if endpoint:
+            self._state.endpoint = normalize_endpoint(endpoint)
+        self._state.requested_model = model or None
+        if used_ids:
+            self._state.reserve_ids(used_ids)
+        if tools is not None and (isinstance(tools, str) or not all(isinstance(name, str) for name in tools)):
+            raise UsageError(
+                f"tools must be the names of the offered tools, such as ['get_weather'], not {str(tools)[:100]!r}"
+            )
+        self._markup = None
+        if leaked_markup != "keep":
+            self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
+        self._parser: Parser = _NO_PARSER  # until there is input: a turn may wait for its response
+        self._template: FrameTemplate | None = None  # once a block had more than a few deltas
+        self._read_plain: Callable[[bytes], bool] | None = None  # reads a frame of the template's form
+        self._unlearned: int | None = None  # reads until a template is learned; None: none will be learned
+        self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
+        self._body: ResponseBody | None = None  # only if input is bytes
+        self._chunks = 0  # dicts and objects fed
+        self._first_chunks = b""  # of input that is not recognized as this wire
+        self.input_kind: Literal["bytes", "dict", "object"] | None = None
+        self._closed = False
+        self.unread_error_reminder: finalize[..., Turn] | None = None
+
+    def __repr__(self) -> str:
+        state = self._state
+        model = "" if state.model is None else f" model={excerpt_repr(state.model)}"
+        error = "" if state.error is None else f" error={state.error.kind}: {excerpt_repr(state.error.message)}"
+        warnings = f" warnings={len(state.warnings)}" if state.warnings else ""
+        is_open = "closed" if self._closed else "open"
+        return f"<Turn {self.provider.name} {is_open}{model}{self._describe()}{error}{warnings}>"
+
+    # ---------------------------------------------------------------- input
+
+    def response(self, status: int, headers: Mapping[str, str] | None = None) -> None:
+        """Set the HTTP status and headers, before the first input. A status of 300 or more makes the body an error.
+
+        Args:
+            status: the HTTP status.
+            headers: the response's headers, of which ``retry-after``, ``location`` and the name of an error are read.
+
+        Raises:
+            UsageError: input was fed already, the turn is closed, or the status is no integer.
+        """
+        if self.input_kind is not None or self._closed:
+            raise UsageError("Turn.response() must be called before the first feed()")
+        if not isinstance(status, int):
+            raise UsageError(f"the status of a response is an integer such as 200, not {status!r}")
+        self._state.http_status = read_status(status, headers or {}, self.provider.traits.endpoint.error_name_header)
+
+    def feed(self, data: Any) -> list[TurnEvent]:
+        """Read the next input.
+
+        Args:
+            data: bytes of the response body, a chunk as a dict, or a chunk object of an official SDK; one kind a turn.
+                A complete body that was not streamed is read as a turn that arrived at once.
+
+        Returns:
+            The events that the input caused, in order.
+
+        Raises:
+            UsageError: the turn is closed, or the input is of another kind than the first one.
+        """
+        framer = self._framer
+        if framer is None or data.__class__ is not bytes:
+            return self._feed_checked(data)
+        state, read_plain = self._state, self._read_plain
+        if read_plain is not None and read_plain(data):
+            if state.done:
+                self._framer = None
+            events, state.events = state.events, []
+            return events
+        parser, whole = self._parser, framer.take(data)
+        if whole is not None:
+            parser.frame(framer.name, whole)
+            if state.done:
+                self._framer = None
+        else:
+            for name, payload in framer.feed(data):
+                parser.frame(name, payload)
+                if state.done:
+                    self._framer = None
+                    break
+            if framer.overflow:
+                self._report_overflow()
+        events, state.events = state.events, []
+        if read_plain is not None:
+            self._read_plain = None  # the parser's state may have changed
+        unlearned = self._unlearned
+        if unlearned is not None:
+            if unlearned:
+                self._unlearned = unlearned - 1
+            else:
+                self._learn_plain(data, events)
+        return events
+
+    def _learn_plain(self, data: bytes, events: list[TurnEvent]) -> None:
+        """Learn the plain frame of the stream from a read that its parser has read, and the events that it caused."""
+        template = self._template
+        event = events[0] if len(events) == 1 and self._framer is not None else None
+        if event.__class__ not in DELTAS:
+            self._unlearned = FEWEST_READS  # a block has ended: the next one may be short
+            if template is not None:
+                template.forget_last()
+            return
+        if template is None:
+            parser, framer = cast("RepeatableParser", self._parser), cast("SseFramer", self._framer)
+            template = self._template = FrameTemplate(parser, framer)
+        if template.learn(data, cast("Event", event)):
+            self._read_plain = template.read
+        else:
+            self._template = self._unlearned = None
+
+    def _feed_checked(self, data: Any) -> list[TurnEvent]:
+        """Read input that is not known to be bytes of this wire."""
+        if self._closed:
+            raise UsageError("feed() after close(): make a new Turn for the next stream")
+        state = self._state
+        try:
+            data = self._check_input(data)
+        except RecursionError:  # of an SDK's object, whose dump is recursive
+            state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
+            return self._drain_events()
+        if state.done:
+            return []
+        body = self._body
+        if body is None:
+            if data is not None:  # None: an event that an SDK made in addition to the wire's
+                self._parser.chunk(data)
+                self._chunks += 1
+                self._keep_first(b"", data)
+            return self._drain_events()
+        for name, payload in body.feed(data):
+            if not state.done:
+                self._parser.frame(name, payload)
+                self._keep_first(name, payload)
+        if body.framer is not None and body.framer.overflow:
+            self._report_overflow()
+        elif body.frames and self._accumulator.is_recognized() and not state.done:
+            body.set_recognized()
+            self._framer = framer = body.framer
+            if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
+                self._unlearned = FEWEST_READS
+            self._first_chunks = b""
+        return self._drain_events()
+
+    def _keep_first(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
+        """Keep the beginning of input that is not of this wire, by which an error names the other one."""
+        if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
+            self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
+
+    def _name_foreign_wire(self) -> None:
+        """Add the wire that the input looks like to the error of input that is not of this wire."""
+        state = self._state
+        error, head = state.error, self._first_chunks
+        if error is None or error.kind != "protocol_error" or not head or self._accumulator.is_recognized():
+            return
+        name = providers.detect(head)
+        self._first_chunks = b""
+        if name is None or providers.get(name).package == self.provider.package:
+            return
+        message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
+        state.error = msgspec.structs.replace(error, message=message)
+        state.events = [
+            Failed(state.error) if isinstance(event, Failed) and event.error is error else event
+            for event in state.events
+        ]
+
+    def _check_input(self, data: Any) -> Any:
+        """Check the kind of an input; return it as bytes, as a dict, or as None if it repeats other input."""
+        kind: Literal["bytes", "dict", "object"]
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            kind, data = "bytes", bytes(data)
+        elif isinstance(data, dict):
+            kind = "dict"
+        elif isinstance(data, str):
+            raise UsageError("feed() takes bytes, not str: pass the response's bytes undecoded")
+        else:
+            kind = "object"
+        if self.input_kind is None:
+            self.input_kind = kind
+            self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
+            if kind == "bytes":
+                limit = self._state.limits.frame
+                self._body = ResponseBody(
+                    self.provider.traits.framing, limit, failed=self._state.http_status.is_failure
+                )
+        elif self.input_kind != kind:
+            raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
+        return sdk_objects.to_plain(data) if kind == "object" else data
+
+    def _report_overflow(self) -> None:
+        """Report that the framer stopped: a frame exceeds its limit, or the framing itself is invalid."""
+        self._framer = None
+        framer = self._body.framer if self._body is not None else None
+        if framer is not None and framer.error is not None:
+            if not self._state.done:
+                self._state.fail(StreamError("protocol_error", framer.error, raw=excerpt(framer.pending)))
+        else:
+            self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
+
+    def close(self, error: BaseException | StreamError | None = None, *, complete: bool = False) -> list[TurnEvent]:
+        """End the input. A second call does nothing.
+
+        Args:
+            error: the exception that the transport raised, if it did; or another error that ended the input.
+            complete: the source reported an orderly end that the input does not show (an SDK's iterator).
+
+        Returns:
+            The last events of the turn.
+
+        Raises:
+            UsageError: the error is neither an exception nor a ``StreamError``.
+        """
+        if self._closed:
+            return []
+        if error is not None and not isinstance(error, (BaseException, StreamError)):
+            raise UsageError(f"close() takes an exception, a StreamError or None, not {excerpt_repr(error)}")
+        self._closed = True
+        self._framer = None
+        self._close_input(judge=error is None)
+        if self.input_kind is not None and not self._state.done:
+            self._parser.end()
+        if self._markup is not None:
+            self._markup.close()
+        failure = to_stream_error(error) if isinstance(error, BaseException) else error
+        is_complete = complete and error is None and self._accumulator.is_recognized()
+        self._accumulator.close(complete=is_complete, failure=failure)
+        return self._drain_events()
+
+    def _close_input(self, *, judge: bool) -> None:
+        """Report a failed response, another wire, or an empty or truncated body, at the end of the input.
+
+        Args:
+            judge: whether an incomplete frame is an error. Not after a transport error, which explains it.
+        """
+        state, body = self._state, self._body
+        if body is not None and body.failed:
+            state.fail(failed_response(body.head, state.http_status))
+        elif state.http_status.is_failure and state.error is None:
+            state.fail(failed_response(b"", state.http_status))
+        elif body is not None:
+            self._close_body(body, judge=judge)
+        elif judge and state.error is None and not self._accumulator.is_recognized():
+            state.fail(
+                self._accumulator.unrecognized_error()
+                if self._chunks
+                else StreamError("stream_truncated", "the body is empty")
+            )
+
+    def _close_body(self, body: ResponseBody, *, judge: bool) -> None:
+        state = self._state
+        if state.done:
+            self._warn_of_framing(body)
+            return
+        # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
+        state.input_ended = (
+            self._accumulator.is_recognized() or self._accumulator.unrecognized_error().kind == "stream_truncated"
+        )
+        for name, payload in body.end():
+            if judge or _is_json(payload):
+                self._parser.frame(name, payload)
+                self._keep_first(name, payload)
+        state.input_ended = False
+        self._warn_of_framing(body)
+        if judge and state.error is None and not state.done:
+            body.is_recognized = body.is_recognized or self._accumulator.is_recognized()
+            error = body.diagnose(self._accumulator.unrecognized_error())
+            if error is not None:
+                state.fail(error)
+
+    def _warn_of_framing(self, body: ResponseBody) -> None:
+        if body.framer is not None and body.framer.warning is not None:
+            self._state.warn("events_unseparated", body.framer.warning)
+
+    def _drain_events(self) -> list[TurnEvent]:
+        if self._first_chunks:
+            self._name_foreign_wire()
+        events, self._state.events = self._state.events, []
+        return events
+
+    # ---------------------------------------------------------------- result
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more will be read: the terminator was seen, or an error. Stop reading, close the response."""
+        return self._state.done
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
+
+    @property
+    def turn_key(self) -> str | None:
+        """The stable name of the turn; None while neither the caller nor the wire has set one."""
+        return self._state.turn_key or self._state.response_id
+
+    @property
+    def _choice(self) -> Choice:
+        return self._accumulator.turn_choice
+
+    def call(self, id: str) -> ToolCall:
+        """Return the call of a canonical id, of any choice.
+
+        Args:
+            id: the canonical id.
+
+        Raises:
+            UsageError: no choice has such a call.
+        """
+        for choice in self._accumulator.choices:
+            call = choice.find_call(id)
+            if call is not None:
+                return call
+        raise UsageError(f"this turn has no call {id!r}")
+
+    def completed_call(self, index: int) -> ToolCall | None:
+        """Return a call as it will run if it is complete before the turn has ended, else None.
+
+        For tools that may start early. A call is complete early if the wire reported its end or, on OpenAI and Azure
+        only, its object is closed and another call began. A closed object alone is not enough, because some servers
+        send arguments again. The turn may still fail, and then none of its calls may run.
+
+        Args:
+            index: the call's ``index``.
+        """
+        if self._closed or self._state.error is not None or self._state.turn_choice:
+            return None  # the turn's choice is fixed at the end: before, only choice 0 is sure to be it once it began
+        return self._choice.completed_call(index)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """What makes the response, as far as it is known: ``provider``, ``endpoint``, ``model``, ``requested_model``.
+
+        The metadata of ``content`` has the same, by which a renderer decides where opaque state may go.
+        """
+        return self._state.origin
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens counted so far; None if the wire sent no figures."""
+        return self._accumulator.total_usage
+
+    @property
+    def error(self) -> StreamError | None:
+        """The error that ended the turn. The content before it stays readable."""
+        if self.unread_error_reminder is not None:
+            self.unread_error_reminder.detach()
+        return self._state.error
+
+    @property
+    def has_error(self) -> bool:
+        """Whether an error ended the turn; unlike ``error``, it does not count as reading the error."""
+        return self._state.error is not None
+
+    def raise_for_error(self) -> None:
+        """Raise the error that ended the turn, if there is one.
+
+        Raises:
+            StreamInterrupted: the turn's error.
+        """
+        error = self.error
+        if error is not None:
+            raise StreamInterrupted(error, self)
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """The irregularities that did not end the turn, in order."""
+        return self._state.warnings
+
+    @property
+    def model(self) -> str | None:
+        """The model, as the wire names it."""
+        return self._state.model
+
+    @property
+    def response_id(self) -> str | None:
+        """The provider's id of the response."""
+        return self._state.response_id
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Facts about the response without a property of their own (service tier), by the provider's names."""
+        return self._state.metadata
+
+    @property
+    def choices(self) -> list[ChoiceView]:
+        """One view per choice, by number; the turn's own properties are those of one of them."""
+        choices = sorted(self._accumulator.choices, key=attrgetter("index"))
+        return [ChoiceView(choice, self._state) for choice in choices]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the turn as plain data for JSON."""
+        names = (
+            "model", "response_id", "turn_key", "text", "reasoning", "refusal", "calls", "executable",
+            "server_calls", "finish", "usage", "error", "warnings",
+        )  # fmt: skip
+        values: dict[str, Any] = {"provider": self.provider.name} | {name: getattr(self, name) for name in names}
+        values["executable"] = [call.id for call in self.executable]
+        plain: dict[str, Any] = replace_lone_surrogates(msgspec.to_builtins(values, enc_hook=str))
+        return plain
+
+
+def _markup_sink(
+    accumulator: Accumulator, mode: LeakedMarkup, families: frozenset[MarkupFamily], tools: Collection[str] | None
+) -> MarkupSink:
+    from streamkit.reading.leaked_markup import MarkupSink  # few turns need it
+
+    return MarkupSink(accumulator, mode, families, tools)
+
+
+def _is_json(payload: bytes) -> bool:
+    try:
+        read_json(payload)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,232 @@
+"""The types of a request rule and of its violations, and functions to read a body of any form.
+
+A rule is called with the complete body and yields every path that violates it. It never raises for any body: it ignores
+a value of an unexpected form, which the wire's rule about the form reports. This module must not depend on a provider.
+
+Request rules for the form that most wires share: a list of messages with roles.
+
+This module must not depend on a provider.
+
+Validation of requests by the rules that real providers enforce with status 400.
+
+The real provider rejects an invalid conversation (a call without its result, an id in an unsupported form), and so does
+the embedded server, with that provider's error body. The rules can also be applied without a server::
+
+    assert validate_request("anthropic", body) == []
+
+They check the conversation in a body, not its settings; a body without a conversation violates none. A rule that only
+applies to some models or settings is included only if the body contains them. The vendor may still reject a body
+without violations; it rejects one with a violation according to the source of the rule.
+
+The rules of a wire, each with its source, are in the module of this package that has its name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from streamkit import providers
+from streamkit.providers.provider import Provider
+from streamkit.providers.registry import ProviderName
+
+__all__ = [
+    "Check",
+    "Finding",
+    "Json",
+    "Rule",
+    "Violation",
+    "as_text_or_none",
+    "check_chosen_tool",
+    "check_message_form",
+    "is_object_text",
+    "list_rules",
+    "objects",
+    "read_chosen_tool",
+    "short_json",
+    "validate_request",
+]
+
+
+Json: TypeAlias = dict[str, Any]
+#: A path (``messages.1.content.0.id``) and the reason why the value there is rejected.
+Finding: TypeAlias = tuple[str, str]
+#: Returns the findings of a rule for (body, requested model).
+Check: TypeAlias = Callable[[Json, str], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A value in a request that violates a rule.
+
+    Attributes:
+        rule: the rule's name.
+        path: the keys and indexes that lead to the value, such as ``messages.1.content.0.id``.
+        sentence: the reason why it is rejected.
+        source: the source of the rule.
+    """
+
+    rule: str
+    path: str
+    sentence: str
+    source: str
+
+    @property
+    def message(self) -> str:
+        """The violation in one line, as the embedded server reports it."""
+        return f"{self.path}: {self.sentence} (rule {self.rule}; source: {self.source})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule for the requests to a provider.
+
+    Attributes:
+        name: its name, unique on its wire.
+        check: yields the findings for a body and the requested model.
+        source: the vendor's page, or an issue that quotes the provider's error.
+    """
+
+    name: str
+    check: Check
+    source: str
+
+    def violations(self, body: Json, model: str) -> Iterator[Violation]:
+        """Yield every violation of this rule in a body."""
+        for path, sentence in self.check(body, model):
+            yield Violation(self.name, path, sentence, self.source)
+
+
+def objects(value: Any) -> list[tuple[int, Json]]:
+    """Return the objects of a list with their indexes; an empty list for any other value."""
+    return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)] if type(value) is list else []
+
+
+def as_text_or_none(value: Any) -> str | None:
+    """Return a string unchanged; None for any other value."""
+    return value if isinstance(value, str) else None
+
+
+def short_json(value: Any) -> str:
+    """Return a value as JSON of at most 80 characters, for a message."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (RecursionError, TypeError, ValueError):  # nested too deeply, or of a type that JSON does not have
+        return f"a {type(value).__name__}"
+    text = text.encode(errors="replace").decode()  # half a surrogate pair cannot be encoded as UTF-8
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def is_object_text(value: Any) -> bool:
+    """Return True if a value is the JSON text of an object."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return isinstance(json.loads(value), dict)
+    except (RecursionError, ValueError):
+        return False
+
+
+def check_message_form(
+    body: Json,
+    *,
+    field: str,
+    content_field: str,
+    roles: Collection[str] | None,
+    must_be_list: bool = False,
+    may_be_absent: bool = False,
+) -> Iterator[Finding]:
+    """Yield every value that deviates from the form of a list of messages with a role and content.
+
+    Args:
+        body: the request.
+        field: the field with the list; a body without it has no deviation.
+        content_field: the field of a message's content.
+        roles: the allowed roles; None for any text.
+        must_be_list: whether content must be a list of objects; otherwise it may also be text.
+        may_be_absent: whether content may be absent or null.
+    """
+    if field not in body:
+        return
+    if not isinstance(body[field], list):
+        yield field, f"is {short_json(body[field])}, not a list"
+        return
+    for index, message in enumerate(body[field]):
+        path = f"{field}.{index}"
+        if not isinstance(message, dict):
+            yield path, f"is {short_json(message)}, not an object"
+            continue
+        role = as_text_or_none(message.get("role"))
+        if roles is None and role is None:
+            yield f"{path}.role", f"is {short_json(message.get('role'))}, not text"
+        elif roles is not None and role not in roles:
+            yield f"{path}.role", f"is {short_json(message.get('role'))}, not one of {', '.join(sorted(roles))}"
+        yield from _check_content(
+            message.get(content_field),
+            f"{path}.{content_field}",
+            must_be_list=must_be_list,
+            may_be_absent=may_be_absent,
+        )
+
+
+def _check_content(content: Any, path: str, *, must_be_list: bool, may_be_absent: bool) -> Iterator[Finding]:
+    if isinstance(content, list):
+        for index, part in enumerate(content):
+            if not isinstance(part, dict):
+                yield f"{path}.{index}", f"is {short_json(part)}, not an object"
+    elif isinstance(content, str):
+        if must_be_list:
+            yield path, "is text, not a list"
+    elif content is not None or not may_be_absent:
+        yield path, f"is {short_json(content)}, not {'a list' if must_be_list else 'text or a list'}"
+
+
+def read_chosen_tool(choice: Any, *path: str) -> str | None:
+    """Return the tool name at this path of a tool choice, or None if it names no tool."""
+    for key in path:
+        choice = choice.get(key) if isinstance(choice, dict) else None
+    return as_text_or_none(choice)
+
+
+def check_chosen_tool(path: str, name: str | None, known: Collection[str]) -> Iterator[Finding]:
+    """Yield a finding if a tool choice names a tool that the request does not define."""
+    if name is not None and name not in known:
+        yield path, f"asks for the tool {short_json(name)}, and the request defines {short_json(sorted(known))}"
+
+
+def list_rules(provider: ProviderName | str | Provider) -> tuple[Rule, ...]:
+    """Return the rules of a provider's wire, in the order in which they are checked.
+
+    Raises:
+        UnknownProvider: no provider has this name.
+    """
+    traits = providers.get(provider).traits
+    if traits.request_rules is None:
+        return ()
+    rules: tuple[Rule, ...] = import_module(traits.request_rules).list_rules(traits)
+    return rules
+
+
+def validate_request(provider: ProviderName | str | Provider, body: Any, *, model: str = "") -> list[Violation]:
+    """Return the violations in a request's body for which the provider would reject it; empty if it is legal.
+
+    Args:
+        provider: its name, or a ``Provider`` object.
+        body: the decoded JSON body. No value raises an exception.
+        model: the requested model, if the body does not contain it, but the path.
+
+    Returns:
+        The violations, in the order of the rules.
+
+    Raises:
+        UnknownProvider: no provider has this name.
+    """
+    rules = list_rules(provider)
+    if not isinstance(body, dict):
+        return [Violation("form", "body", "is not a JSON object", rules[0].source)] if rules else []
+    name = body.get("model")
+    requested_model = model or (name if isinstance(name, str) else "")
+    return [violation for rule in rules for violation in rule.violations(body, requested_model)]

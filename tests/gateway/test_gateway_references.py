@@ -1,0 +1,166 @@
+"""Later requests that refer to what the server would hold instead of sending it: items, responses and threads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from gateway.gateway_clients import CITY, QUESTION, Json, read_turn
+from gateway.gateway_server import Target, serve_gateway
+
+from streamkit.gateway import Exchange, GatewayLimits
+from streamkit.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve
+
+TOOLS = [{"type": "function", "name": "weather", "parameters": CITY, "strict": False}]
+SCRIPT = [Reply(Reasoning("Hm."), "Let me look.", Call("weather", {"city": "Narvik"})), Reply("Cold."), Reply("Yes.")]
+UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+
+
+def ask(url: str, given: Any, **fields: Any) -> Json:
+    """Return the body of a response that is not streamed."""
+    body = {"model": "m", "input": given, "tools": TOOLS, **fields}
+    response = httpx.post(f"{url}/v1/responses", json=body)
+    turn = read_turn("openai_responses", response.content)
+    assert turn.error is None, turn.error
+    found: Json = response.json()
+    return found
+
+
+def result_of(response: Json) -> Json:
+    (call,) = [item for item in response["output"] if item["type"] == "function_call"]
+    return {"type": "function_call_output", "call_id": call["call_id"], "output": "4 degrees"}
+
+
+@pytest.mark.parametrize("provider", UPSTREAMS)
+def test_references_to_items_are_resolved(provider: str) -> None:
+    with serve(SCRIPT) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            first = ask(url, [{"role": "user", "content": QUESTION}])
+            references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+            second = ask(url, [{"role": "user", "content": QUESTION}, *references, result_of(first)])
+        sent = json.dumps(server.requests[1].json)
+    assert read_turn("openai_responses", json.dumps(second).encode()).text == "Cold."
+    assert [word for word in (QUESTION, "Let me look.", "Narvik", "4 degrees") if word not in sent] == []
+    assert "item_reference" not in sent
+
+
+@pytest.mark.parametrize("provider", UPSTREAMS)
+def test_a_previous_response_is_the_beginning_of_the_conversation(provider: str) -> None:
+    with serve(SCRIPT) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            first = ask(url, QUESTION)
+            second = ask(url, [result_of(first)], previous_response_id=first["id"])
+            ask(url, "Sure?", previous_response_id=second["id"])
+        sent = json.dumps(server.requests[2].json)
+    words = (QUESTION, "Let me look.", "Narvik", "4 degrees", "Cold.", "Sure?")
+    assert [sent.count(word) for word in words] == [1] * 6
+    assert [sent.index(word) for word in words] == sorted(sent.index(word) for word in words)
+    assert "previous_response_id" not in sent
+
+
+def test_what_is_not_stored_is_refused() -> None:
+    with serve(SCRIPT) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            first = ask(url, QUESTION, store=False)
+            bodies: list[Json] = [
+                {"input": "Sure?", "previous_response_id": first["id"]},
+                {"input": [{"type": "item_reference", "id": first["output"][0]["id"]}]},
+            ]
+            responses = [httpx.post(f"{url}/v1/responses", json={"model": "m", **body}) for body in bodies]
+    assert [response.status_code for response in responses] == [404, 404]
+    assert all("not found" in response.json()["error"]["message"] for response in responses)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "field", [{"conversation": "conv_1"}, {"conversation": {"id": "conv_1"}}, {"prompt": {"id": "pmpt_1"}}]
+)
+def test_what_openai_stores_is_refused_for_another_provider(field: Json) -> None:
+    """Left out, the conversation before the request, or all of its instructions, would be lost."""
+    body = {"model": "m", "input": "And?", **field}
+    with serve(["Hello."]) as other, serve(["Hello."]) as own:
+        models = {"*": "scripted"}
+        with (
+            serve_gateway(Target("anthropic", other.base_url("anthropic"), models=models)) as first,
+            serve_gateway(Target("openai_responses", own.base_url("openai_responses"), models=models)) as second,
+        ):
+            refused = httpx.post(f"{first}/v1/responses", json=body)
+            sent = httpx.post(f"{second}/v1/responses", json=body)
+            plain = httpx.post(f"{first}/v1/responses", json={**body, **dict.fromkeys(field)})
+    assert (refused.status_code, sent.status_code, plain.status_code) == (404, 200, 200)
+    assert "_1' not found" in refused.json()["error"]["message"]
+    assert own.requests[0].json.items() >= field.items()
+    assert len(other.requests) == 1
+
+
+def test_a_response_that_broke_off_is_not_stored() -> None:
+    with serve([Reply("Hel", Disconnect()), "Hello."]) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
+        with serve_gateway(target) as url:
+            body = {"model": "m", "input": QUESTION, "stream": True}
+            broken = read_turn("openai_responses", httpx.post(f"{url}/v1/responses", json=body).content)
+            assert broken.error is not None
+            body = {"model": "m", "input": "?", "previous_response_id": broken.response_id}
+            response = httpx.post(f"{url}/v1/responses", json=body)
+    assert response.status_code == 404
+
+
+def test_the_oldest_responses_go_first() -> None:
+    item = {"type": "message", "role": "assistant", "content": "x" * 100}
+    stored = StoredResponses(1000)
+    for number in range(20):
+        stored.add(f"resp_{number}", {"input": "hi"}, [{**item, "id": f"msg_{number}"}])
+    stored.add("resp_large", {"input": "x" * 2000}, [])
+    kept = [number for number in range(20) if stored_response(stored, number)]
+    assert kept == list(range(kept[0], 20))
+    assert 2 <= len(kept) <= 8
+    assert len(stored._items) == len(kept)
+    assert stored.resolve({"input": "hi"}) == {"input": "hi"}
+    assert stored.resolve([]) == []
+
+
+def stored_response(stored: StoredResponses, number: int) -> bool:
+    try:
+        stored.resolve({"previous_response_id": f"resp_{number}"})
+    except ReferenceNotFound:
+        return False
+    return True
+
+
+def test_the_limit_is_an_option() -> None:
+    with serve(SCRIPT) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
+        with serve_gateway(target, limits=GatewayLimits(stored=0)) as url:
+            first = ask(url, QUESTION)
+            response = httpx.post(
+                f"{url}/v1/responses", json={"model": "m", "input": "?", "previous_response_id": first["id"]}
+            )
+    assert response.status_code == 404
+
+
+@pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
+@pytest.mark.parametrize("provider", ["anthropic", "gemini"])
+def test_a_thread_of_anthropic_is_refused_so_that_the_sdk_sends_the_conversation(provider: str, thread: Json) -> None:
+    """The second request of ``toolRunner`` in @anthropic-ai/sdk has the results alone: neither the calls nor the tools.
+
+    It sends the whole conversation after the error ``thread_unsupported_request``.
+    """
+    body = {"model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
+    reports: list[Exchange] = []
+    with serve(["Hello."]) as server:
+        target = Target(provider, server.base_url(provider), models={"*": "scripted"})
+        with serve_gateway(target, reports=reports) as url:
+            refused = httpx.post(f"{url}/v1/messages", json={**body, "thread": thread})
+            accepted = httpx.post(f"{url}/v1/messages", json={**body, "thread": None})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["type"]) == (400, "invalid_request_error")
+    assert error["details"] == {"error_code": "thread_unsupported_request"}
+    assert (reports[0].status, reports[0].error) == (400, error["message"])
+    assert read_turn("anthropic", accepted.content).text == "Hello."
+    assert len(server.requests) == 1
