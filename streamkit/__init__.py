@@ -66,8 +66,9 @@ if TYPE_CHECKING:
         run_loop,
     )
     from streamkit.execution.durable.recorder import Checkpoint
-    from streamkit.execution.run.context import CreateStream
-    from streamkit.execution.run.options import Approve, AroundCall
+    from streamkit.execution.one_call.attempt import AroundCall
+    from streamkit.execution.one_call.prepare import Approve
+    from streamkit.execution.round.context import CreateStream
     from streamkit.history import (
         Block,
         CacheMark,
@@ -240,8 +241,9 @@ _LAZY_IMPORTS = {
         "parse_entry",
         "run_loop",
     ),
-    "streamkit.execution.run.context": ("CreateStream",),
-    "streamkit.execution.run.options": ("Approve", "AroundCall"),
+    "streamkit.execution.round.context": ("CreateStream",),
+    "streamkit.execution.one_call.attempt": ("AroundCall",),
+    "streamkit.execution.one_call.prepare": ("Approve",),
     "streamkit.execution.durable.recorder": ("Checkpoint",),
     "streamkit.history": (
         "Block",

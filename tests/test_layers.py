@@ -57,11 +57,12 @@ def test_every_module_has_a_layer() -> None:
     assert layers_of("imports point down") == {f"streamkit.{name}" for name in top_level_modules()}
 
 
-def test_every_module_of_providers_has_a_layer() -> None:
-    folder = PACKAGE / "providers"
+@pytest.mark.parametrize("name", ["providers", "execution"])
+def test_every_module_of_a_package_of_packages_has_a_layer(name: str) -> None:
+    folder = PACKAGE / name
     entries = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert layers_of("imports point down inside providers") == {
-        f"streamkit.providers.{name}" for name in entries - {"__init__"}
+    assert layers_of(f"imports point down inside {name}") == {
+        f"streamkit.{name}.{entry}" for entry in entries - {"__init__"}
     }
 
 

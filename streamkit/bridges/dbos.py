@@ -44,7 +44,7 @@ from streamkit.events import Event, RunEnded
 from streamkit.execution import ApprovalEntry, ResultEntry, Run, RunEntry, RunState
 from streamkit.execution.durable.entries import StoredResult
 from streamkit.execution.durable.state import Ended, check_approvals, check_results
-from streamkit.execution.round.background import BackgroundTask, EventQueue
+from streamkit.execution.one_call.background import BackgroundTask, EventQueue
 from streamkit.execution.run.options import to_conversation
 from streamkit.history import Content
 from streamkit.tools import Approval

@@ -29,7 +29,7 @@ import anyio.to_thread
 
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.execution import RunEntry, RunState, parse_entry
-from streamkit.execution.round.background import BackgroundTask
+from streamkit.execution.one_call.background import BackgroundTask
 from streamkit.values.redaction import log_failure
 
 __all__ = ["Claim", "ClaimLost", "RunStore"]

@@ -29,7 +29,17 @@ from streamkit.execution.durable.entries import (
 )
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import Ended, RunState
+from streamkit.execution.one_call.attempt import AroundCall
+from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.one_call.run_tool import execute_one_tool
+from streamkit.execution.round.context import (
+    BeforeFollowUp,
+    CreateStream,
+    OnOverflow,
+    RoundContext,
+    Target,
+    finalize_tool_execution,
+)
 from streamkit.execution.round.execution import (
     Execution,
     execute_tool_calls_batched,
@@ -38,17 +48,8 @@ from streamkit.execution.round.execution import (
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.shared_schedule import Schedule
 from streamkit.execution.round.thread_update import ThreadUpdate
-from streamkit.execution.run.context import (
-    BeforeFollowUp,
-    CreateStream,
-    OnOverflow,
-    RoundContext,
-    Target,
-    finalize_tool_execution,
-)
 from streamkit.execution.run.loop import run_loop
 from streamkit.execution.run.notifications import Notifier, ToolNotification
-from streamkit.execution.run.options import Approve, AroundCall
 from streamkit.execution.run.run import Run
 from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 from streamkit.reading.stream_reader import StreamReader, read

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from streamkit.execution.round.background import current_asyncio_task
+from streamkit.execution.one_call.background import current_asyncio_task
 
 __all__ = ["receive_within", "run_watched"]
 

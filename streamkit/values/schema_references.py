@@ -75,7 +75,6 @@ DEEPEST = 60
 
 def resolve_schema(schema: Any, root: Json) -> Json:
     """Return a schema with what it refers to in place of the reference; an empty one for what is no schema."""
-
     if not isinstance(schema, dict):
         return {}
     target = resolve_reference(schema.get("$ref"), root) if "$ref" in schema else None

@@ -30,7 +30,7 @@ from streamkit import (
     tool,
 )
 from streamkit.events import Event, ToolEvent, ToolProgress, Warned
-from streamkit.execution.round.background import PROGRESS_BOUND
+from streamkit.execution.one_call.background import PROGRESS_BOUND
 
 pytestmark = pytest.mark.anyio
 

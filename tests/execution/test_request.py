@@ -17,7 +17,7 @@ from virtual_clock import on_a_virtual_clock
 from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
 from streamkit.events import Event, Failed, Warned
 from streamkit.execution.run import request
-from streamkit.execution.run.policies import delay, is_retryable
+from streamkit.execution.run.request import delay, is_retryable
 
 HISTORY = [Content.system("Be brief."), Content.human("Weather in Oslo?")]
 CALL = ("get_weather", {"city": "Oslo"})

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
+from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.history.tool_results import to_stored_result
@@ -30,7 +31,6 @@ from streamkit.tools import Approval
 
 __all__ = [
     "ApprovalEntry",
-    "Outcome",
     "RequestEntry",
     "ResponseEntry",
     "ResultEntry",
@@ -95,11 +95,6 @@ class StoredResult(BaseModel):
     def to_result(self, call: ToolCall) -> ToolResult:
         """Return the result of the call that has its id."""
         return ToolResult(call, self.status, self.value, self.error, self.metadata)
-
-
-#: What a turn means for its run: ``pause`` if it is to be continued in the same round, why the run ends with it, or
-#: None if the model has to read the results of its calls.
-Outcome: TypeAlias = Literal["pause", "answered", "refusal", "filtered", "length"] | None
 
 
 class _Entry(BaseModel):

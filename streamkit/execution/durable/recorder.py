@@ -19,16 +19,16 @@ from streamkit.calls import ToolResult
 from streamkit.events import Event, ToolCompleted, ToolDenied, ToolError, ToolTimedOut
 from streamkit.execution.durable.entries import (
     ApprovalEntry,
-    Outcome,
     RequestEntry,
     ResponseEntry,
     ResultEntry,
     RunEntry,
     StoredResult,
 )
+from streamkit.execution.round.context import RoundContext
+from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadLayout
-from streamkit.execution.run.context import RoundContext
 from streamkit.history import Content
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval

@@ -23,11 +23,10 @@ from streamkit.execution.durable.entries import (
     RunEntry,
     StoredResult,
 )
+from streamkit.execution.round.context import RoundContext
+from streamkit.execution.round.policies import CircuitBreaker
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadLayout
-from streamkit.execution.run.context import RoundContext
-from streamkit.execution.run.output import to_update
-from streamkit.execution.run.policies import CircuitBreaker
 from streamkit.history import Content
 from streamkit.tools import Approval
 
@@ -120,7 +119,7 @@ class Replay:
         if (request.round, request.pauses) != (entry.round, entry.pauses):
             raise UsageError(f"the entries lack the request of round {entry.round}: pass all entries of the run")
         if request.correction is not None:
-            update = to_update(request.correction, self.context)
+            update = self.context.message_update(request.correction)
             self.contents += update.contents
             self.context = self.context.with_update(update)
         if request.history is not None:  # a hook has replaced it

@@ -23,11 +23,12 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from streamkit.calls import Ended, ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
-from streamkit.execution.durable.entries import Outcome, RunEntry, StoredCall, StoredResult, StoredUsage
+from streamkit.execution.durable.entries import RunEntry, StoredCall, StoredResult, StoredUsage
 from streamkit.execution.durable.replay import Replay
+from streamkit.execution.round.context import RoundContext
+from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadLayout
-from streamkit.execution.run.context import RoundContext
 from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import exception_text
 from streamkit.tools import Approval

@@ -19,22 +19,24 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.lowlevel
 
-from streamkit.calls import ToolResult
+from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import ToolFailed
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
+from streamkit.execution.one_call.background import current_asyncio_task, current_time, is_event_loop_running
 from streamkit.execution.one_call.prepare import PreparedCall, describe_exception, log_exception
 from streamkit.execution.one_call.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
-from streamkit.execution.round.background import current_asyncio_task, current_time, is_event_loop_running
-from streamkit.execution.run.options import AroundCall
 from streamkit.history.tool_results import exception_text
 from streamkit.reading.turn import Turn
 from streamkit.tools import ToolContext
 from streamkit.tools.context import copy_call
 
-__all__ = ["Report", "ToolAttempt"]
+__all__ = ["AroundCall", "Report", "ToolAttempt"]
 
 #: What receives the events of a running call.
 Report: TypeAlias = Callable[[ToolEvent | Warned], object]
+
+#: ``around_call(call, go)``: runs a call by ``await go()`` and returns the value that becomes its result.
+AroundCall: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 # Seconds that a synchronous tool has to notice ``ToolContext.canceled`` before its thread is abandoned.
 _GRACE = 0.2

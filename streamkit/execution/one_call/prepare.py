@@ -7,16 +7,15 @@ module runs no tool, and must not depend on other calls, on messages or on provi
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.execution.run.options import Approve
 from streamkit.history.tool_results import exception_text
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.tools import Approval, Tool
@@ -25,6 +24,7 @@ from streamkit.tools.nearest import quote_name, sort_by_similarity
 from streamkit.values.redaction import log_failure, redact
 
 __all__ = [
+    "Approve",
     "PreparedCall",
     "apply_approval",
     "approval_failed_result",
@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 _log = logging.getLogger("streamkit")
+
+#: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
+#: run of the loop pauses then, and anywhere else the call is denied.
+Approve: TypeAlias = Callable[[ToolCall, Any], Awaitable[Approval | bool | None] | Approval | bool | None]
 
 
 class PreparedCall(Struct, frozen=True):

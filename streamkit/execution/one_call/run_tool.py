@@ -11,37 +11,24 @@ from typing import Any
 
 import anyio
 
-from streamkit.calls import CallRef, ResultStatus, ToolCall, ToolResult
+from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.events import ToolCanceled, ToolCompleted, ToolDenied, ToolError, ToolEvent, ToolTimedOut, Warned
+from streamkit.events import ToolEvent, Warned
 from streamkit.execution.one_call.attempt import Report, ToolAttempt
 from streamkit.execution.one_call.prepare import (
+    Approve,
     PreparedCall,
     approval_failed_result,
     missing_approval_result,
     prepare_call,
     request_approval,
 )
-from streamkit.execution.round.round import blocked_result, stopped_result
-from streamkit.execution.run.options import Approve
+from streamkit.execution.one_call.results import blocked_result, stopped_result, to_result_event
 from streamkit.reading.time_limits import check_seconds
 from streamkit.reading.turn import Turn
 from streamkit.tools import Tool, to_tools
 
-__all__ = ["execute_one_tool", "to_result_event"]
-
-_RESULT_EVENTS: dict[ResultStatus, Callable[[CallRef, ToolResult], ToolEvent]] = {
-    "completed": ToolCompleted,
-    "error": ToolError,
-    "denied": ToolDenied,
-    "timed_out": ToolTimedOut,
-    "canceled": ToolCanceled,
-}
-
-
-def to_result_event(result: ToolResult) -> ToolEvent:
-    """Return the event of a call's result."""
-    return _RESULT_EVENTS[result.status](result.call.ref, result)
+__all__ = ["execute_one_tool"]
 
 
 async def execute_one_tool(

@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from streamkit.execution.round.background import asyncio_event_loop
+from streamkit.execution.one_call.background import asyncio_event_loop
 
 __all__ = ["CallTasks"]
 

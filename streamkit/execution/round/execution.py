@@ -16,13 +16,15 @@ import anyio
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.round.background import BackgroundTask, is_event_loop_running
+from streamkit.execution.one_call.attempt import AroundCall
+from streamkit.execution.one_call.background import BackgroundTask, is_event_loop_running
+from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.executor import Executor
+from streamkit.execution.round.options import ExecutionOptions
 from streamkit.execution.round.round import CallStage, Round
 from streamkit.execution.round.scheduler import OccupiedPlace
 from streamkit.execution.round.shared_schedule import Schedule, to_schedule
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate
-from streamkit.execution.run.options import Approve, AroundCall, ExecutionOptions
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading.turn import Turn

@@ -19,17 +19,17 @@ from anyio.abc import TaskGroup
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
-from streamkit.execution.one_call.approval import ApprovalRequests
 from streamkit.execution.one_call.attempt import ToolAttempt
+from streamkit.execution.one_call.background import EventQueue, asyncio_event_loop, call_soon_of
 from streamkit.execution.one_call.prepare import PreparedCall, apply_approval, awaits_client, prepare_call
-from streamkit.execution.one_call.run_tool import to_result_event
-from streamkit.execution.round.background import EventQueue, asyncio_event_loop, call_soon_of
+from streamkit.execution.one_call.results import blocked_by_threads_result, stopped_result, to_result_event
+from streamkit.execution.round.approval import ApprovalRequests
 from streamkit.execution.round.call_tasks import CallTasks
-from streamkit.execution.round.round import Round, blocked_by_threads_result, stopped_result
+from streamkit.execution.round.eager import EagerCalls
+from streamkit.execution.round.options import ExecutionOptions
+from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import OccupiedPlace
 from streamkit.execution.round.thread_update import ThreadUpdate, to_sendable_result
-from streamkit.execution.run.options import ExecutionOptions
-from streamkit.execution.run.policies import EagerCalls
 from streamkit.tools import Approval
 
 __all__ = ["Executor"]

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, Union
 import anyio
 
 from streamkit.events import Event
-from streamkit.execution.round.background import asyncio_event_loop, call_soon_of, current_asyncio_task
+from streamkit.execution.one_call.background import asyncio_event_loop, call_soon_of, current_asyncio_task
 from streamkit.reading.stream_reader import TurnReading
 
 __all__ = ["BatchReader", "Batches"]

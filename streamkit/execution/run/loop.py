@@ -15,13 +15,16 @@ from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.resume import create_state, resume_run, to_target
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.one_call.attempt import AroundCall
+from streamkit.execution.one_call.prepare import Approve
+from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
+from streamkit.execution.round.options import ExecutionOptions
 from streamkit.execution.round.shared_schedule import Schedule, to_schedule
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.execution.run.budget import Budget
-from streamkit.execution.run.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
-from streamkit.execution.run.options import Approve, AroundCall, ExecutionOptions, LoopOptions, to_conversation
+from streamkit.execution.run.options import LoopOptions, to_conversation
+from streamkit.execution.run.resume import create_state, resume_run, to_target
 from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.output import OutputType

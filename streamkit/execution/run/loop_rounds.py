@@ -16,21 +16,15 @@ import anyio
 from streamkit.calls import StreamWarning
 from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundFinished
-from streamkit.execution.durable.entries import Outcome
-from streamkit.execution.one_call.run_tool import to_result_event
+from streamkit.execution.one_call.results import to_result_event
+from streamkit.execution.round.context import check_hook
+from streamkit.execution.round.eager import can_start_eagerly
 from streamkit.execution.round.execution import Execution
+from streamkit.execution.round.policies import MAX_FAILURES, Outcome, is_paused_by_provider, turn_error, turn_outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate, mark_interrupted
 from streamkit.execution.run.batches import Batches
-from streamkit.execution.run.context import check_hook
 from streamkit.execution.run.loop_state import LoopState, ResumedRound
-from streamkit.execution.run.policies import (
-    MAX_FAILURES,
-    can_start_eagerly,
-    is_paused_by_provider,
-    turn_error,
-    turn_outcome,
-)
 from streamkit.execution.run.request import StreamRequest
 from streamkit.reading.turn import Turn
 

@@ -21,18 +21,17 @@ from msgspec import structs
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
-from streamkit.execution.durable.entries import Outcome
 from streamkit.execution.durable.recorder import Recorder
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.round.context import RoundContext, check_hook
 from streamkit.execution.round.execution import Execution
+from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Schedule
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.budget import Spending
-from streamkit.execution.run.context import RoundContext, check_hook
 from streamkit.execution.run.options import LoopOptions
-from streamkit.execution.run.output import RunOutput, correction, to_update
-from streamkit.execution.run.policies import CircuitBreaker
+from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
 from streamkit.history.content import TextBlock
@@ -364,7 +363,7 @@ class LoopState:
             self.ended = None
             if is_answered:
                 message = correction(error)
-                self.append(to_update(message, self.context), is_round_over=False)
+                self.append(self.context.message_update(message), is_round_over=False)
                 if self.recorder is not None:
                     self.recorder.correct(message)
         return None

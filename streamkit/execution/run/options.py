@@ -1,82 +1,28 @@
-"""What the executors and the loop are configured with, checked when it is put together. Pure.
-
-``ExecutionOptions`` is one value instead of the same parameters in every signature; ``LoopOptions`` contains it. The
-public functions have keywords of their own and describe them.
-"""
+"""How a run makes its rounds, checked when it is put together. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from streamkit.accumulator import Limits
-from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
-from streamkit.execution.durable.recorder import Checkpoint, Recorder
-from streamkit.execution.round.scheduler import Schedule
-from streamkit.execution.round.thread_update import ThreadLayout, check_layout
+from streamkit.execution.durable.recorder import Checkpoint
+from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
+from streamkit.execution.round.options import ExecutionOptions, check_callable
 from streamkit.execution.run.budget import Budget
-from streamkit.execution.run.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.history import Content
 from streamkit.history.content import to_contents
 from streamkit.output import OutputType
 from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark
-from streamkit.reading.time_limits import TimeLimits, check_seconds
-from streamkit.tools import Approval, Tool
+from streamkit.reading.time_limits import TimeLimits
 
 if TYPE_CHECKING:
     from streamkit.reading.leaked_markup import LeakedMarkup
 
-__all__ = ["Approve", "AroundCall", "ExecutionOptions", "LoopOptions", "to_conversation"]
-
-#: ``approve(call, deps)``: whether a call may run. True and False are short for an ``Approval``; None is no decision: a
-#: run of the loop pauses then, and anywhere else the call is denied.
-Approve: TypeAlias = Callable[[ToolCall, Any], Awaitable[Approval | bool | None] | Approval | bool | None]
-
-#: ``around_call(call, go)``: runs a call by ``await go()`` and returns the value that becomes its result.
-AroundCall: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-
-
-class ExecutionOptions(Struct, frozen=True):
-    """How the calls of a round are run.
-
-    Attributes:
-        tools: by name.
-        schedule: the limits, possibly shared with other executions.
-        layout: ``sequential`` runs each call alone, in call order.
-        timeout: seconds for each call; None for no limit.
-        run_timeout: seconds for all of them; of the loop's options, for the complete run.
-        deps: the tools' ``ToolContext.deps``.
-        approve: called for tools with ``approval="ask"``.
-        around_call: called instead of each tool, with the function that calls the tool.
-        recorder: gets approvals and results before they have an effect; None if the run is not recorded.
-
-    Raises:
-        UsageError: a number of seconds is not above 0, a function is none, or the layout is unknown.
-    """
-
-    tools: Mapping[str, Tool]
-    schedule: Schedule = field(default_factory=Schedule)
-    layout: ThreadLayout = "batched"
-    timeout: float | None = 30.0
-    run_timeout: float | None = None
-    deps: Any = None
-    approve: Approve | None = None
-    around_call: AroundCall | None = None
-    recorder: Recorder | None = None
-
-    def __post_init__(self) -> None:
-        check_layout(self.layout)
-        check_seconds("timeout", self.timeout)
-        check_seconds("run_timeout", self.run_timeout)
-        _check_callable("approve", self.approve)
-        _check_callable("around_call", self.around_call)
-
-    def __repr__(self) -> str:
-        # A log must not contain ``deps`` (keys, connections).
-        return f"<ExecutionOptions layout={self.layout!r} tools={list(self.tools)}>"
+__all__ = ["LoopOptions", "to_conversation"]
 
 
 class LoopOptions(Struct, frozen=True):
@@ -124,20 +70,15 @@ class LoopOptions(Struct, frozen=True):
         if not _is_integer(self.retries) or self.retries < 0:
             raise UsageError(f"retries must be the number of further attempts, at least 0, not {self.retries!r}")
         auto_mark(self.cache)  # rejects what is no policy
-        _check_callable("create_new_stream", self.create_new_stream)
-        _check_callable("checkpoint", self.checkpoint)
-        _check_callable("on_overflow", self.on_overflow)
+        check_callable("create_new_stream", self.create_new_stream)
+        check_callable("checkpoint", self.checkpoint)
+        check_callable("on_overflow", self.on_overflow)
         for number, hook in enumerate(self.before_follow_up):
-            _check_callable(f"before_follow_up[{number}]", hook)
+            check_callable(f"before_follow_up[{number}]", hook)
 
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check_callable(name: str, function: object) -> None:
-    if function is not None and not callable(function):
-        raise UsageError(f"{name} must be a function, not {function!r}")
 
 
 def to_conversation(

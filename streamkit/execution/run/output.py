@@ -12,14 +12,12 @@ from typing import Any, Generic, TypeVar
 from streamkit.calls import ToolCall
 from streamkit.errors import InvalidOutput, ToolFailed
 from streamkit.execution.durable.entries import StoredResult
-from streamkit.execution.round.thread_update import ThreadUpdate
-from streamkit.execution.run.context import RoundContext
 from streamkit.history import Content
 from streamkit.output import OUTPUT_TOOL, Growing, OutputType
 from streamkit.reading.turn import Turn
 from streamkit.tools import Tool, ToolContext
 
-__all__ = ["RunOutput", "correction", "to_update"]
+__all__ = ["RunOutput", "correction"]
 
 T = TypeVar("T")
 
@@ -95,9 +93,3 @@ class RunOutput(Generic[T]):
 def correction(error: InvalidOutput) -> Content:
     """Return the message in which the model reads why its text is not the output."""
     return Content.human(f"{error}. Reply with the corrected output, and with nothing else.")
-
-
-def to_update(message: Content, context: RoundContext) -> ThreadUpdate:
-    """Return what a correction adds to the conversation of a context."""
-    rendered = context.provider.render([message], model=context.model, endpoint=context.endpoint)
-    return ThreadUpdate(rendered.messages, [message], [], [])

@@ -1,8 +1,9 @@
 """One request of the loop: the stream of ``create_new_stream``, opened and read, with retries and fallbacks.
 
 A request that fails before its first event is made again, to the same provider and then to the fallbacks, as
-``policies`` decides (``docs/rules.md``, "Rounds"). This module must not depend on the conversation; of HTTP it uses
-only the response that exceptions carry.
+`is_retryable` and `delay` decide (``docs/rules.md``, "Rounds"). After the first event it is not: the reader has seen a
+part of the response, and the provider has charged for it. This module must not depend on the conversation; of HTTP it
+uses only the response that exceptions carry.
 """
 
 from __future__ import annotations
@@ -18,16 +19,23 @@ import anyio
 from streamkit.calls import StreamError, StreamWarning
 from streamkit.errors import UsageError
 from streamkit.events import Event, Warned
+from streamkit.execution.round.context import CreateStream, RoundContext, Target
 from streamkit.execution.run.batches import Batches
-from streamkit.execution.run.context import CreateStream, RoundContext, Target
-from streamkit.execution.run.policies import delay, is_retryable
 from streamkit.reading.source import Source, is_readable
-from streamkit.reading.source_failure import is_io_failure
+from streamkit.reading.source_failure import is_io_failure, is_programming_error
 from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
 
-__all__ = ["StreamRequest"]
+__all__ = ["StreamRequest", "delay", "is_retryable"]
+
+# What both official SDKs retry: openai-python `_should_retry` and anthropic-sdk-python `_should_retry` (408, 409, 429,
+# 5xx); 425 is RFC 8470's "too early", 529 Anthropic's "overloaded".
+_RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+_RETRYABLE_CODES = ("rate_limited", "overloaded")
+
+_FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in the official SDKs
 
 # Awaitables and context managers around a stream, nested; the limit ends one that returns itself when entered.
 _MAX_WRAPPERS = 8
@@ -188,3 +196,38 @@ class StreamRequest:
             else:
                 break
         raise UsageError(f"create_new_stream returned {type(stream).__name__}, which cannot be read as a stream")
+
+
+def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
+    """Return True if another attempt may succeed.
+
+    The code decides, which the provider's package derives from the error object: a 429 that is an overflow of the
+    context or a spent quota fails again. An error without a code or a status was sent in a stream that the provider had
+    begun, so the request itself was accepted.
+
+    Args:
+        error: the error of the last attempt.
+        exception: what was raised, if anything.
+    """
+    if error.code is not None:
+        return error.code in _RETRYABLE_CODES
+    if error.status is not None:
+        return error.status in _RETRYABLE_STATUSES
+    if error.kind == "provider_error":
+        return True
+    return error.kind in ("transport_error", "stream_truncated", "timed_out") and not is_programming_error(exception)
+
+
+def delay(error: StreamError, attempt: int, jitter: float) -> float | None:
+    """Return the seconds to wait before the next attempt, or None if the provider demands more than 60.
+
+    Args:
+        error: the error of the last attempt; its ``retry_after`` is obeyed.
+        attempt: the number of attempts so far.
+        jitter: a number from 0 to 1, which shortens the delay by up to a quarter: two clients that failed together
+            should not retry together.
+    """
+    if error.retry_after is not None:
+        return error.retry_after if error.retry_after <= _MAX_RETRY_AFTER else None
+    doubled: float = _FIRST_DELAY * 2.0 ** min(attempt - 1, 10)
+    return min(doubled, _MAX_DELAY) * (1 - 0.25 * jitter)

@@ -22,7 +22,7 @@ from streamkit.calls import StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.durable.state import Ended, RunState
-from streamkit.execution.round.background import is_event_loop_running
+from streamkit.execution.one_call.background import is_event_loop_running
 from streamkit.execution.round.scheduler import OccupiedPlace
 from streamkit.execution.run.batches import BatchReader
 from streamkit.execution.run.loop_rounds import run_rounds

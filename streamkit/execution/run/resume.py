@@ -14,7 +14,7 @@ from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.execution.durable.state import RunState, check_approvals, check_results
 from streamkit.execution.one_call.prepare import awaits_client
-from streamkit.execution.run.context import RoundContext, Target
+from streamkit.execution.round.context import RoundContext, Target
 from streamkit.execution.run.loop_state import LoopState
 from streamkit.execution.run.options import LoopOptions
 from streamkit.providers.contract.origin import IdPolicy

@@ -152,6 +152,11 @@ class RoundContext:
         """Return the same context for another provider, model and endpoint."""
         return replace(self, provider=providers.get(target.provider), model=target.model, endpoint=target.endpoint)
 
+    def message_update(self, message: Content) -> ThreadUpdate:
+        """Return what a message of the application, such as a correction, adds to the conversation."""
+        rendered = self.provider.render([message], model=self.model, endpoint=self.endpoint)
+        return ThreadUpdate(rendered.messages, [message], [], [])
+
     def with_update(self, update: ThreadUpdate, *, is_round_over: bool = False) -> RoundContext:
         """Return the context with an update in the conversation: of the same round, or of the next one.
 

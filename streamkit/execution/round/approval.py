@@ -16,7 +16,7 @@ from streamkit.execution.one_call.prepare import (
     missing_approval_result,
     request_approval,
 )
-from streamkit.execution.run.options import ExecutionOptions
+from streamkit.execution.round.options import ExecutionOptions
 from streamkit.tools import Approval
 
 __all__ = ["ApprovalRequests"]

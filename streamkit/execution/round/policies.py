@@ -1,0 +1,92 @@
+"""What a round means for its run: whether it ends it, and when equal calls have failed too often. Pure.
+
+* Circuit breaker: a model that repeats a failing call after it was given the error repeats it again, at the price of a
+  request each (HKUDS/nanobot#5169; lobehub/lobehub#13817: 17 steps, 487k tokens).
+* Outcome: what a turn means for its run (``docs/rules.md``, "Rounds").
+
+This module must not depend on a clock, randomness or HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from streamkit.calls import StreamError, ToolCall, ToolResult
+from streamkit.reading.turn import Turn
+
+__all__ = ["MAX_FAILURES", "CircuitBreaker", "Outcome", "is_paused_by_provider", "turn_error", "turn_outcome"]
+
+#: What a turn means for its run: ``pause`` if it is to be continued in the same round, why the run ends with it, or
+#: None if the model has to read the results of its calls.
+Outcome: TypeAlias = Literal["pause", "answered", "refusal", "filtered", "length"] | None
+
+MAX_FAILURES = 3  #: rounds in which the same call with the same arguments may fail
+
+_FAILURE_STATUSES = ("error", "timed_out", "denied")
+
+
+class CircuitBreaker:
+    """The number of failures of equal calls, over the rounds of a run.
+
+    Args:
+        failures: the counts of earlier rounds.
+    """
+
+    def __init__(self, failures: Mapping[str, int] | None = None) -> None:
+        self._failures = dict(failures or {})
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each call has failed; to be stored, and passed to another ``CircuitBreaker``."""
+        return dict(self._failures)
+
+    def trips(self, results: Sequence[ToolResult]) -> bool:
+        """Count a round's results; return True if one of its calls has now failed in ``MAX_FAILURES`` rounds.
+
+        A success resets the count of its call. Equal calls of one round count once: the model had not read the error
+        of the first when it made the second.
+        """
+        failed = {_call_identity(result.call) for result in results if result.status in _FAILURE_STATUSES}
+        for result in results:
+            if result.status == "completed":
+                self._failures.pop(_call_identity(result.call), None)
+        for call in failed:
+            self._failures[call] = self._failures.get(call, 0) + 1
+        return any(self._failures[call] >= MAX_FAILURES for call in failed)
+
+
+def _call_identity(call: ToolCall) -> str:
+    arguments = call.arguments if call.state == "complete" else call.arguments_text
+    return json.dumps([call.name, arguments], sort_keys=True, default=repr)
+
+
+def is_paused_by_provider(turn: Turn | None) -> bool:
+    """Return True if the provider paused the turn, so that it has to be continued."""
+    finish = None if turn is None else turn.finish
+    return finish is not None and finish.reason == "pause"
+
+
+def turn_error(turn: Turn) -> StreamError | None:
+    """Return the error of a turn that does not count, or None."""
+    error, finish = turn.error, turn.finish
+    if error is None and finish is not None and finish.reason == "error":
+        return StreamError("provider_error", f"the provider ended the response with {finish.raw!r}")
+    return error
+
+
+def turn_outcome(turn: Turn) -> Outcome:
+    """Return the outcome of a turn; None if the model has to read the results of its calls."""
+    finish = turn.finish
+    reason = None if finish is None else finish.reason
+    if reason == "pause":
+        return "pause"
+    if reason == "content_filter":
+        return "filtered"
+    if reason == "refusal" or (turn.refusal is not None and not turn.calls):
+        return "refusal"
+    if reason == "length" and not turn.executable:
+        # Another request would be truncated at the same place (lobehub/lobehub#13817: 17 steps, 487k tokens).
+        return "length"
+    return None if turn.calls else "answered"
