@@ -42,11 +42,11 @@ from streamkit.execution.round.context import (
 )
 from streamkit.execution.round.execution import (
     Execution,
+    Schedule,
     execute_tool_calls_batched,
     execute_tool_calls_sequentially,
 )
 from streamkit.execution.round.round import Round
-from streamkit.execution.round.shared_schedule import Schedule
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.loop import run_loop
 from streamkit.execution.run.notifications import Notifier, ToolNotification

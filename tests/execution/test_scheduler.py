@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import Tool, UsageError
-from streamkit.execution.round.scheduler import Schedule
+from streamkit.execution.round.scheduler import Scheduler
 
 
 def create_tool(name: str, **options: Any) -> Tool:
@@ -21,14 +21,14 @@ READ = create_tool("read")
 WRITE = create_tool("write", exclusive=True)
 
 
-def create_schedule(tools: Sequence[Tool], limit: int = 8, **options: Any) -> Schedule:
-    schedule = Schedule(limit)
+def create_schedule(tools: Sequence[Tool], limit: int = 8, **options: Any) -> Scheduler:
+    schedule = Scheduler(limit)
     for position, tool in enumerate(tools):
         schedule.add("run", position, tool, **options)
     return schedule
 
 
-def start_all(schedule: Schedule, owner: str = "run") -> list[int]:
+def start_all(schedule: Scheduler, owner: str = "run") -> list[int]:
     begun = []
     while (position := schedule.start_next(owner)) is not None:
         begun.append(position)
@@ -83,7 +83,7 @@ def test_a_tool_in_conflict_with_itself_runs_one_call_at_a_time() -> None:
 
 def test_the_first_of_conflicting_calls_blocks_the_others_even_if_it_is_not_ready() -> None:
     edit = create_tool("edit", conflicts_with=["edit"])
-    schedule = Schedule(8)
+    schedule = Scheduler(8)
     schedule.add("run", 0, edit, ready=False)  # it awaits approval
     schedule.add("run", 1, edit)
     schedule.add("run", 2, READ)
@@ -93,7 +93,7 @@ def test_the_first_of_conflicting_calls_blocks_the_others_even_if_it_is_not_read
 
 
 def test_a_call_that_awaits_approval_lets_others_pass_unless_it_is_exclusive() -> None:
-    schedule = Schedule(8)
+    schedule = Scheduler(8)
     schedule.add("run", 0, READ, ready=False)
     schedule.add("run", 1, READ)
     schedule.add("run", 2, WRITE, ready=False)
@@ -107,7 +107,7 @@ def test_a_call_that_awaits_approval_lets_others_pass_unless_it_is_exclusive() -
 
 
 def test_executions_that_share_a_schedule_share_its_limits() -> None:
-    schedule = Schedule(2)
+    schedule = Scheduler(2)
     woken: list[str] = []
     for owner in ("one", "two"):
         schedule.subscribe(owner, lambda owner=owner: woken.append(owner))  # type: ignore[misc]
@@ -120,7 +120,7 @@ def test_executions_that_share_a_schedule_share_its_limits() -> None:
 
 
 def test_an_exclusive_call_blocks_other_executions_but_not_while_it_awaits_approval() -> None:
-    schedule = Schedule(8)
+    schedule = Scheduler(8)
     schedule.add("one", 0, WRITE, ready=False)
     schedule.add("two", 0, READ)
     assert start_all(schedule, "two") == [0]
@@ -134,7 +134,7 @@ def test_an_exclusive_call_blocks_other_executions_but_not_while_it_awaits_appro
 
 
 def test_sequential_calls_wait_only_for_calls_of_their_own_execution() -> None:
-    schedule = Schedule(8)
+    schedule = Scheduler(8)
     for owner in ("one", "two"):
         for position in range(2):
             schedule.add(owner, position, READ, in_turn=owner == "one")
@@ -145,7 +145,7 @@ def test_sequential_calls_wait_only_for_calls_of_their_own_execution() -> None:
 
 
 def test_an_execution_that_unregisters_removes_its_calls() -> None:
-    schedule = Schedule(1)
+    schedule = Scheduler(1)
     schedule.add("one", 0, WRITE)
     assert schedule.start_next("one") == 0
     schedule.add("two", 0, READ)
@@ -155,7 +155,7 @@ def test_an_execution_that_unregisters_removes_its_calls() -> None:
 
 
 def test_waiting_for_other_executions_is_distinguished_from_awaiting_approval() -> None:
-    schedule = Schedule(1)
+    schedule = Scheduler(1)
     assert not schedule.is_blocked_by_others("one")
     schedule.add("two", 0, READ)
     assert start_all(schedule, "two") == [0]
@@ -171,7 +171,7 @@ def test_waiting_for_other_executions_is_distinguished_from_awaiting_approval() 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "8"])
 def test_a_limit_below_one_is_rejected(limit: Any) -> None:
     with pytest.raises(UsageError, match="at least 1"):
-        Schedule(limit)
+        Scheduler(limit)
 
 
 TOOLS = [
@@ -194,7 +194,7 @@ def test_no_call_runs_against_the_rules_and_every_call_runs_in_the_end(
     kinds: list[int], limit: int, asked: set[int], draw: st.DataObject
 ) -> None:
     tools = [TOOLS[kind] for kind in kinds]
-    schedule = Schedule(limit)
+    schedule = Scheduler(limit)
     for position, tool in enumerate(tools):
         schedule.add("run", position, tool, ready=position not in asked)
     waiting = {position for position in asked if position < len(tools)}

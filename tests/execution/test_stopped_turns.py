@@ -12,7 +12,7 @@ from execution.fake_model import FakeModel, calls_with_status
 
 from streamkit import Content, StreamInterrupted, run_loop, tool
 from streamkit.events import ToolCallStart
-from streamkit.execution.round.eager import EagerCalls
+from streamkit.execution.round.policies import EagerCalls
 from streamkit.history import OpaqueBlock
 from streamkit.providers.rendering import conversion
 from streamkit.reading.turn import Turn

@@ -13,6 +13,7 @@ import threading
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import suppress
+from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
@@ -22,8 +23,8 @@ import anyio.lowlevel
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import ToolFailed
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
-from streamkit.execution.one_call.background import current_asyncio_task, current_time, is_event_loop_running
-from streamkit.execution.one_call.prepare import PreparedCall, describe_exception, log_exception
+from streamkit.execution.one_call.background import current_asyncio_task, is_event_loop_running
+from streamkit.execution.one_call.prepare import PreparedCall, describe_for_model, log_exception
 from streamkit.execution.one_call.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
 from streamkit.history.tool_results import exception_text
 from streamkit.reading.turn import Turn
@@ -54,6 +55,7 @@ class ToolAttempt:
 
     Attributes:
         is_abandoned: its thread did not stop when it should have.
+        thread: that of a synchronous tool, once it was started.
         is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
         result: the result; None before it has one, and if it was canceled.
     """
@@ -65,11 +67,11 @@ class ToolAttempt:
         "_prepared",
         "_report",
         "_scope",
-        "_thread",
         "_turn",
         "is_abandoned",
         "is_over",
         "result",
+        "thread",
     )
 
     def __init__(
@@ -87,16 +89,11 @@ class ToolAttempt:
         self._around_call = around_call
         # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
         self._scope = anyio.move_on_after(None)
-        self._thread: WorkerThread | None = None
+        self.thread: WorkerThread | None = None
         self._is_canceled = False
         self.is_abandoned = False
         self.is_over = False
         self.result: ToolResult | None = None
-
-    @property
-    def thread(self) -> WorkerThread | None:
-        """The thread of a synchronous tool, once it was started."""
-        return self._thread
 
     def cancel(self) -> None:
         """Cancel the tool, also before it runs. The attempt ends without an exception, and without a result."""
@@ -135,7 +132,8 @@ class ToolAttempt:
         task = current_asyncio_task()
         seconds = seconds if tool.timeout is None else tool.timeout
         if seconds is not None:
-            scope.deadline = current_time(task) + seconds
+            # anyio.current_time() would search for the event loop.
+            scope.deadline = (anyio.current_time() if task is None else task.get_loop().time()) + seconds
         self._report(ToolRunning(call.ref))
         cancellations = 0 if task is None else task.cancelling()
         has_value, value = False, None
@@ -184,17 +182,17 @@ class ToolAttempt:
             message = exception_text(error) or f"{tool.name} failed."
         else:
             log_exception(tool, error)
-            message = message or f"{tool.name} failed with {describe_exception(error)}."
+            message = message or f"{tool.name} failed with {describe_for_model(error)}."
         return ToolResult(call, "error", error=message, metadata=self._prepared.metadata, exception=error)
 
     def progress(self, value: Any) -> None:
         """Report progress, from the event loop's thread or the tool's; nothing after the end."""
         if self.is_over:
             return
-        if self._thread is None or threading.get_ident() == self._thread.event_loop_thread:
+        if self.thread is None or threading.get_ident() == self.thread.event_loop_thread:
             self._report(ToolProgress(self._prepared.call.ref, value))
         else:
-            self._thread.call_from_thread(self.progress, value)
+            self.thread.call_from_thread(self.progress, value)
 
     async def _call(self) -> Any:
         """Call the function, in a thread unless it is async, and return its final value."""
@@ -212,7 +210,7 @@ class ToolAttempt:
         if tool.function_kind in ("async", "async_generator"):
             value = function(**arguments)
         else:
-            value = await self._run_in_thread(lambda: _exhaust(function(**arguments), self.progress))
+            value = await self._run_in_thread(partial(_call_plain, function, arguments, self.progress))
         if isawaitable(value):  # also what a plain function returned, such as a lambda around a coroutine
             value = await value
         if isinstance(value, AsyncIterator):
@@ -225,7 +223,7 @@ class ToolAttempt:
                 f"Not run: {MAX_ABANDONED} calls of synchronous tools that were given up still run in threads, which"
                 " cannot be stopped, and no more are started. Continue without this tool."
             )
-        self._thread = thread = WorkerThread(function)
+        self.thread = thread = WorkerThread(function)
         try:
             return await thread.result()
         except anyio.get_cancelled_exc_class():
@@ -265,11 +263,9 @@ class ToolAttempt:
             value, is_reported = next_value, False
 
 
-def _exhaust(value: Any, progress: Callable[[Any], None]) -> Any:
-    """Return the last value of a plain generator, reporting those before it; any other value unchanged.
-
-    It runs in the tool's thread.
-    """
+def _call_plain(function: Callable[..., Any], arguments: dict[str, Any], progress: Callable[[Any], None]) -> Any:
+    """Call a plain function, in its thread; of a generator return the last value and report those before it."""
+    value = function(**arguments)
     if not isinstance(value, Generator):
         return value
     last: Any = None

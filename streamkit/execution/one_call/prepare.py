@@ -29,7 +29,7 @@ __all__ = [
     "apply_approval",
     "approval_failed_result",
     "awaits_client",
-    "describe_exception",
+    "describe_for_model",
     "log_exception",
     "missing_approval_result",
     "prepare_call",
@@ -49,12 +49,7 @@ class PreparedCall(Struct, frozen=True):
     call: ToolCall
     tool: Tool
     arguments: dict[str, Any]  #: by keyword, as the function takes them
-    approved_arguments: dict[str, Any] | None = None  #: of an ``Approval`` that has replaced the model's
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The metadata of the call's result."""
-        return {} if self.approved_arguments is None else {"approved_arguments": self.approved_arguments}
+    metadata: dict[str, Any] = {}  #: of the result: ``approved_arguments`` of an ``Approval`` that replaced the model's
 
 
 def awaits_client(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
@@ -90,7 +85,7 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
         return PreparedCall(call, tool, tool.validate(copy_json(arguments)))
     except Exception as error:  # a user's own validator may raise anything
         is_defect = not isinstance(error, ValueError)
-        problem = describe_exception(error) if is_defect else exception_text(error)
+        problem = describe_for_model(error) if is_defect else exception_text(error)
         if is_defect:
             log_exception(tool, error)
         message = f"Not run: {problem}. Make the call again with arguments that fit."
@@ -123,7 +118,7 @@ async def request_approval(
         if not is_io_failure(error):
             raise
         log_failure(_log, "the request for approval of a call of %s failed", prepared.tool.name, error=error)
-        reason = f"Not run: the request for approval failed with {describe_exception(error)}."
+        reason = f"Not run: the request for approval failed with {describe_for_model(error)}."
         return ToolResult(prepared.call, "denied", error=reason, exception=error)
     return None if approval is None else apply_approval(prepared, approval)
 
@@ -147,7 +142,7 @@ def apply_approval(prepared: PreparedCall, approval: Approval | bool) -> Prepare
     arguments = copy_json(approval.arguments)
     validated = _validate(call, tool, arguments)
     if isinstance(validated, PreparedCall) and arguments != call.arguments:
-        return replace(validated, approved_arguments=arguments)
+        return replace(validated, metadata={"approved_arguments": arguments})
     return validated
 
 
@@ -167,9 +162,9 @@ def log_exception(tool: Tool, error: BaseException) -> None:
     log_failure(_log, "tool %s failed", tool.name, error=error)
 
 
-def describe_exception(error: BaseException) -> str:
-    """Return the type and message of an exception; of a group, those of its members."""
+def describe_for_model(error: BaseException) -> str:
+    """Return what a model reads of an exception: its type and message; of a group, those of its members."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(describe_exception(each) for each in error.exceptions)
+        return "; ".join(describe_for_model(each) for each in error.exceptions)
     text = redact(exception_text(error))  # of an HTTP client: with the URL, and a key in it
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

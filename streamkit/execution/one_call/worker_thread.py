@@ -32,8 +32,9 @@ _POLL_INTERVAL = 0.005  # seconds between checks whether the thread has returned
 
 def count_abandoned() -> int:
     """Return how many threads were abandoned and have not returned."""
-    for thread in [thread for thread in _abandoned if not thread.alive]:
-        _abandoned.discard(thread)
+    for thread in list(_abandoned):
+        if not thread.alive:
+            _abandoned.discard(thread)
     return len(_abandoned)
 
 

@@ -1,4 +1,4 @@
-"""``Execution``, the caller's side of running a round's calls, and the two functions that create one.
+"""The caller's side of running a round's calls: ``Execution``, what creates one, and ``Schedule``, which several share.
 
 An execution is awaited, or entered and iterated; ``executor`` runs the calls, in a task of its own (``background``). No
 cancel scope is open while the caller has control, so an execution may be kept open across a ``yield``.
@@ -6,8 +6,10 @@ cancel scope is open while the caller has control, so an execution may be kept o
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -17,20 +19,114 @@ from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.one_call.attempt import AroundCall
-from streamkit.execution.one_call.background import BackgroundTask, is_event_loop_running
+from streamkit.execution.one_call.background import (
+    BackgroundTask,
+    asyncio_event_loop,
+    call_soon_of,
+    is_event_loop_running,
+)
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.executor import Executor
 from streamkit.execution.round.options import ExecutionOptions
 from streamkit.execution.round.round import CallStage, Round
-from streamkit.execution.round.scheduler import OccupiedPlace
-from streamkit.execution.round.shared_schedule import Schedule, to_schedule
+from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading.turn import Turn
-from streamkit.tools import AnyTool, Approval, to_tools
+from streamkit.tools import AnyTool, Approval, Tool, to_tools
 
-__all__ = ["Execution", "execute_tool_calls_batched", "execute_tool_calls_sequentially"]
+__all__ = ["Execution", "Schedule", "execute_tool_calls_batched", "execute_tool_calls_sequentially", "to_schedule"]
+
+
+class Schedule(Scheduler):
+    """The order of calls, and which of them may run concurrently.
+
+    Shared by several executions (``limit=`` takes a ``Schedule`` in place of a number), its limits apply to all of them
+    together: the limit, those of single tools, exclusive tools and conflicts. An execution inside a tool must not share
+    the schedule of that tool, since the tool occupies the place that its own calls wait for: that is a ``UsageError``.
+    A synchronous tool that was given up occupies its place until its thread returns. The executions may be in several
+    event loops, in threads of their own, as those of a web server that is not asynchronous are.
+
+    Args:
+        limit: how many calls run at once, at least 1.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+
+    def __init__(self, limit: int = 8) -> None:
+        super().__init__(limit)
+        self._lock = threading.RLock()  # held for moments: nothing is waited for meanwhile
+
+    def __reduce__(self) -> tuple[type[Schedule], tuple[int]]:
+        # A copy, such as one in a copied configuration or another process, is another schedule with that limit.
+        return type(self), (self.limit,)
+
+    def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
+        """As in ``Scheduler``, like all that follows; *changed* is called in the event loop that runs here."""
+        thread, call_soon = threading.get_ident(), call_soon_of(asyncio_event_loop())
+
+        def call_in_event_loop() -> None:
+            if threading.get_ident() == thread:
+                changed()
+            else:
+                with suppress(RuntimeError):  # the event loop has ended
+                    call_soon(changed)
+
+        with self._lock:
+            super().subscribe(owner, call_in_event_loop)
+
+    def unregister(self, owner: Hashable) -> None:  # noqa: D102
+        with self._lock:
+            super().unregister(owner)
+
+    def add(  # noqa: D102
+        self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False
+    ) -> None:
+        with self._lock:
+            super().add(owner, position, tool, ready=ready, in_turn=in_turn)
+
+    def release(self, owner: Hashable, position: int) -> None:  # noqa: D102
+        with self._lock:
+            super().release(owner, position)
+
+    def remove(self, owner: Hashable, position: int) -> None:  # noqa: D102
+        with self._lock:
+            super().remove(owner, position)
+
+    def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:  # noqa: D102
+        with self._lock:
+            super().abandon(owner, position, is_running)
+
+    def release_ended(self) -> None:  # noqa: D102
+        with self._lock:
+            super().release_ended()
+
+    def find_blocked_by_abandoned(self, owner: Hashable) -> int | None:  # noqa: D102
+        with self._lock:
+            return super().find_blocked_by_abandoned(owner)
+
+    def start_next(self, owner: Hashable) -> int | None:  # noqa: D102
+        with self._lock:
+            return super().start_next(owner)
+
+    def can_start(self, owner: Hashable) -> bool:  # noqa: D102
+        with self._lock:
+            return super().can_start(owner)
+
+    def is_blocked_by_others(self, owner: Hashable) -> bool:  # noqa: D102
+        with self._lock:
+            return super().is_blocked_by_others(owner)
+
+
+def to_schedule(limit: int | Scheduler) -> Scheduler:
+    """Return a schedule unchanged, and a number as the limit of one for a single execution or run.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+    return limit if isinstance(limit, Scheduler) else Scheduler(limit)
 
 
 class Execution:
@@ -293,7 +389,7 @@ def execute_tool_calls_batched(
         to_tools(tools), to_schedule(limit), "batched", timeout, run_timeout, deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
-    return _create_execution(turn_or_calls, provider, callbacks, options)
+    return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)
 
 
 def execute_tool_calls_sequentially(
@@ -323,13 +419,4 @@ def execute_tool_calls_sequentially(
         to_tools(tools), to_schedule(limit), "sequential", timeout, run_timeout, deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
-    return _create_execution(turn_or_calls, provider, callbacks, options)
-
-
-def _create_execution(
-    turn_or_calls: Turn | Iterable[ToolCall],
-    provider: ProviderName | str | Provider | None,
-    callbacks: FormatCallbacks,
-    options: ExecutionOptions,
-) -> Execution:
     return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)

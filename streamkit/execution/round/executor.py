@@ -1,17 +1,15 @@
-"""The executor: it runs the calls of a round in the current task, and every call gets its result.
+"""The executor: it runs the calls of a round, each in a task of its own, and every call gets its result.
 
-``prepare_call`` decides which calls may run, ``tool_attempt`` runs one, ``scheduler`` decides which may run
-concurrently, ``round`` what a result means for the round. This module connects them: it starts a task for each call
-that may run, has people asked for their approval, and gives a result to every call that is left, whatever is cancelled.
+``prepare`` decides whether a call may run, ``attempt`` runs one, ``scheduler`` decides which may run concurrently,
+``round`` what a result means for the round. ``Executor`` connects them: it starts a task for each call that may run,
+has people asked for their approval, and gives a result to every call that is left, whatever is canceled.
 
 It must not depend on who watches, on streams or on providers; ``execution`` is the caller's side.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 
 import anyio
 import anyio.lowlevel
@@ -20,13 +18,19 @@ from anyio.abc import TaskGroup
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
 from streamkit.execution.one_call.attempt import ToolAttempt
-from streamkit.execution.one_call.background import EventQueue, asyncio_event_loop, call_soon_of
-from streamkit.execution.one_call.prepare import PreparedCall, apply_approval, awaits_client, prepare_call
+from streamkit.execution.one_call.background import CallTasks, EventQueue
+from streamkit.execution.one_call.prepare import (
+    PreparedCall,
+    apply_approval,
+    approval_failed_result,
+    awaits_client,
+    missing_approval_result,
+    prepare_call,
+    request_approval,
+)
 from streamkit.execution.one_call.results import blocked_by_threads_result, stopped_result, to_result_event
-from streamkit.execution.round.approval import ApprovalRequests
-from streamkit.execution.round.call_tasks import CallTasks
-from streamkit.execution.round.eager import EagerCalls
 from streamkit.execution.round.options import ExecutionOptions
+from streamkit.execution.round.policies import EagerCalls
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import OccupiedPlace
 from streamkit.execution.round.thread_update import ThreadUpdate, to_sendable_result
@@ -77,29 +81,36 @@ class Executor:
         self._pause_for_approval = pause_for_approval
         self._wake = anyio.Event()
         self._scope: anyio.CancelScope | None = None  # of all calls together, while they run
-        self._eager_calls = EagerCalls(round.turn, options.tools) if round.turn is not None else None
+        self._eager_calls: EagerCalls | None = None  # once a turn that is open is fed
         self._prepared: dict[int, PreparedCall] = {}  # by position
         self._attempts: dict[int, ToolAttempt] = {}  # of the calls that run, or are about to
-        self._approval_requests = ApprovalRequests(
-            options,
-            may_pause=pause_for_approval,
-            decided=self._decide,
-            failed=self._fail_approval,
-            ended=lambda: self._wake.set(),
-        )
+        self._to_approve: list[tuple[int, PreparedCall]] = []  # requests for approval that have not started
+        self._open_requests = 0  # those that have started and have not returned
         self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
         self._defect: Exception | None = None  # what ``approve`` raised
-        self._calls: CallTasks | None = None  # while they run
+        self._calls: CallTasks | None = None  # since they run
         self._failure: BaseException | None = None  # what a call's task raised: an interrupt
         self._is_open = False  # all calls are known and scheduled
         self._is_over = False  # nothing runs any more
 
     def feed(self, events: Iterable[Event]) -> None:
         """Start complete calls of eager tools while the turn is open; once it is closed, schedule all calls."""
-        if self._eager_calls is not None and not self.round.closed:
-            self._start_eager(self._eager_calls, events)
-            if self._is_turn_closed():
-                self.open()
+        if self.round.turn is None or self.round.closed:
+            return
+        if self._eager_calls is None:
+            self._eager_calls = EagerCalls(self.round.turn, self._options.tools)
+        for item in self._eager_calls.feed(events):
+            if not isinstance(item, ToolCall):
+                ref, tool = item  # it has its position in the order, and others may have to wait for it
+                self._schedule.add(self, ref.index, tool, ready=False, in_turn=self._in_turn)
+                continue
+            prepared = prepare_call(item, self._options.tools)
+            if isinstance(prepared, PreparedCall):  # a call that does not fit gets its result when the turn has ended
+                self._prepared[item.index] = prepared
+                self._schedule.release(self, item.index)
+                self._wake.set()
+        if self.round.turn.closed:
+            self.open()
 
     async def run(self) -> None:
         """Run the calls until all have results, or the executor is paused or cancelled.
@@ -108,30 +119,21 @@ class Executor:
             Exception: what ``approve`` or ``checkpoint`` raised; then the other calls are cancelled, and all have
                 results.
         """
-        self._schedule.subscribe(self, self._create_waker())
+        self._schedule.subscribe(self, lambda: self._wake.set())
         try:
             await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
             with anyio.move_on_after(self._options.run_timeout) as self._scope:
-                async with anyio.create_task_group() as tasks:
-                    await self._run_all(tasks)
+                async with anyio.create_task_group() as requests:
+                    self._calls = CallTasks(self._run_one, self._fail)
+                    try:
+                        await self._run_calls(self._calls, requests)
+                    finally:
+                        self._cancel_calls()
+                        await self._calls.wait()
         finally:
             self.finalize()
         if self._defect is not None:
             raise self._defect
-
-    def _create_waker(self) -> Callable[[], None]:
-        """Return a function that wakes the executor, from any thread: a schedule may be shared over event loops."""
-        thread = threading.get_ident()
-        call_soon = call_soon_of(asyncio_event_loop())
-
-        def wake() -> None:
-            if threading.get_ident() == thread:
-                self._wake.set()
-            else:
-                with suppress(RuntimeError):  # the event loop has ended
-                    call_soon(lambda: self._wake.set())
-
-        return wake
 
     def open(self) -> None:
         """Schedule all calls, once the turn is closed.
@@ -160,7 +162,7 @@ class Executor:
         if self._is_over:
             return
         try:
-            if not self._is_open and (self.round.closed or self._is_turn_closed()):
+            if not self._is_open and (self.round.closed or (self.round.turn is not None and self.round.turn.closed)):
                 self.open()
             self._is_over = True
             self._schedule.unregister(self)
@@ -188,22 +190,6 @@ class Executor:
 
     # ---------------------------------------------------------------- scheduling
 
-    def _is_turn_closed(self) -> bool:
-        return self.round.turn is not None and self.round.turn.closed
-
-    def _start_eager(self, eager_calls: EagerCalls, events: Iterable[Event]) -> None:
-        """Add the calls that an open turn's events start, and release those that may run."""
-        for item in eager_calls.feed(events):
-            if not isinstance(item, ToolCall):
-                ref, tool = item  # it has its position in the order, and others may have to wait for it
-                self._schedule.add(self, ref.index, tool, ready=False, in_turn=self._in_turn)
-                continue
-            prepared = prepare_call(item, self._options.tools)
-            if isinstance(prepared, PreparedCall):  # a call that does not fit gets its result when the turn has ended
-                self._prepared[item.index] = prepared
-                self._schedule.release(self, item.index)
-                self._wake.set()
-
     def _schedule_call(self, position: int, *, was_awaiting: bool) -> None:
         """Prepare a call that may run and add it to the schedule; set its result if it does not fit.
 
@@ -230,13 +216,9 @@ class Executor:
             return
         self._prepared[position] = prepared
         needs_approval = approval is None and (was_awaiting or prepared.tool.approval == "ask")
-        if self._schedule.contains(self, position):
-            if not needs_approval:
-                self._schedule.release(self, position)
-        else:
-            self._schedule.add(self, position, prepared.tool, ready=not needs_approval, in_turn=self._in_turn)
+        self._schedule.add(self, position, prepared.tool, ready=not needs_approval, in_turn=self._in_turn)
         if needs_approval:
-            self._approval_requests.add(position, prepared)
+            self._to_approve.append((position, prepared))
         if needs_approval and not was_awaiting:
             self.round.require_approval(position)
             self.queue.put(ToolAwaitingApproval(call.ref))
@@ -245,21 +227,8 @@ class Executor:
 
     # ---------------------------------------------------------------- running
 
-    async def _run_all(self, tasks: TaskGroup) -> None:
-        self._calls = calls = CallTasks(self._run_one, self._fail)
-        try:
-            await self._run_calls(tasks, calls)
-        finally:
-            self._cancel_calls()
-            await calls.wait()
-
-    def _cancel_calls(self) -> None:
-        if self._calls is not None:
-            self._calls.close()
-        for attempt in self._attempts.values():
-            attempt.cancel()
-
-    async def _run_calls(self, tasks: TaskGroup, calls: CallTasks) -> None:
+    async def _run_calls(self, calls: CallTasks, requests: TaskGroup) -> None:
+        """Start calls, and requests for approval in tasks of *requests*, until nothing is left to do."""
         if self.round.closed:
             self.open()
         while True:
@@ -268,16 +237,40 @@ class Executor:
             # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
             await anyio.lowlevel.checkpoint_if_cancelled()
             self._wake = anyio.Event()
-            self._approval_requests.start(tasks)
+            for position, prepared in self._to_approve:
+                self._open_requests += 1
+                requests.start_soon(self._request_approval, position, prepared)
+            self._to_approve.clear()
             next_position = self._start_next()
             if next_position is not None:
                 calls.start(next_position)
                 await anyio.lowlevel.checkpoint()  # calls start in their order, on trio too
-            elif self._is_open and not self._approval_requests.open and not self._attempts and self._is_idle():
+            elif self._is_open and not self._open_requests and not self._attempts and self._is_idle():
                 self.paused = bool(self.round.open_positions)
                 return
+            elif self._is_open and self._schedule.has_abandoned:
+                await self._wait_for_threads()
             else:
-                await self._wait()
+                await self._wake.wait()
+
+    def _is_idle(self) -> bool:
+        """Return True if, with no call running, all calls have results or await what does not come from here.
+
+        Not if a call waits for the places of other executions: it will start when they end.
+        """
+        open_positions = self.round.open_positions
+        if not open_positions:
+            return True
+        stages = {self.round.stage(position) for position in open_positions}
+        if stages == {"awaiting_result"}:
+            return True
+        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
+
+    def _cancel_calls(self) -> None:
+        if self._calls is not None:
+            self._calls.is_closed = True
+        for attempt in self._attempts.values():
+            attempt.cancel()
 
     def _start_next(self) -> int | None:
         """Start the next call that may start now; return its position, or None."""
@@ -297,26 +290,18 @@ class Executor:
         )
         return position
 
-    def _start_following(self, calls: CallTasks) -> None:
-        """Start a call in place of one that has ended; wake ``_run_calls`` if there may be more to start."""
-        position = None if self._schedule.is_shared else self._start_next()
-        if position is not None:
-            calls.start(position)
-        if position is None or self._schedule.can_start(self):
-            self._wake.set()
-
     def _fail(self, failure: BaseException) -> None:
         self._failure = failure
         self._cancel_calls()  # at once: after an interrupt asyncio cancels all tasks, in any order
         self._wake.set()
 
-    async def _wait(self) -> None:
-        """Wait until something has changed.
+    async def _wait_for_threads(self) -> None:
+        """Wait until something has changed, beside threads that cannot be stopped.
 
         A call that only the threads of earlier calls keep from starting waits for them as long as it might run, and is
         an error then: nothing else would end them.
         """
-        position = self._schedule.find_blocked_by_abandoned(self) if self._is_open else None
+        position = self._schedule.find_blocked_by_abandoned(self)
         seconds = None
         if position is not None:
             tool = self._prepared[position].tool
@@ -332,29 +317,27 @@ class Executor:
             self._schedule.remove(self, position)
             self._set_result(position, blocked_by_threads_result(self.round.calls[position]))
 
-    def _is_idle(self) -> bool:
-        """Return True if, with no call running, all calls have results or await what does not come from here.
-
-        Not if a call waits for the places of other executions: it will start when they end.
-        """
-        stages = {self.round.stage(position) for position in self.round.open_positions}
-        if not stages or stages == {"awaiting_result"}:
-            return True
-        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
-
-    def _decide(self, position: int, decision: PreparedCall | ToolResult) -> None:
-        if isinstance(decision, PreparedCall):
-            self._prepared[position] = decision
-            self.round.approve(position)
-            self._schedule.release(self, position)
-        else:
-            self._set_result(position, decision)
+    async def _request_approval(self, position: int, prepared: PreparedCall) -> None:
+        """Have a call approved. People are slow: all requests are concurrent, and none occupies a place."""
+        try:
+            decision = await request_approval(prepared, self._options.approve, self._options.deps)
+            if isinstance(decision, PreparedCall):
+                if self._options.recorder is not None:
+                    approval = Approval(True, decision.metadata.get("approved_arguments"))
+                    await self._options.recorder.approvals({prepared.call.id: approval})
+                self._prepared[position] = decision
+                self.round.approve(position)
+                self._schedule.release(self, position)
+            elif decision is not None or not self._pause_for_approval:
+                self._set_result(position, decision or missing_approval_result(prepared))
+                self._schedule.remove(self, position)
+        except Exception as error:
             self._schedule.remove(self, position)
-
-    def _fail_approval(self, position: int, result: ToolResult, error: Exception) -> None:
-        self._schedule.remove(self, position)
-        self._set_result(position, result)
-        self._stop(error)
+            self._set_result(position, approval_failed_result(prepared.call, error))
+            self._stop(error)
+        finally:
+            self._open_requests -= 1
+            self._wake.set()
 
     async def _run_one(self, position: int) -> None:
         """Run a call in the current task, set its result, and start the call that follows."""
@@ -374,7 +357,7 @@ class Executor:
                 self._set_result(position, attempt.result)
             raise
         finally:
-            place.leave()
+            place.schedule = None
             del self._attempts[position]
             thread = attempt.thread
             if attempt.is_abandoned and thread is not None:
@@ -385,8 +368,13 @@ class Executor:
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
                 self._schedule_call(position, was_awaiting=False)  # it ran with arguments that changed
                 self._wake.set()
-        if not calls.is_closed:
-            self._start_following(calls)
+        if calls.is_closed:
+            return
+        following = None if self._schedule.is_shared else self._start_next()
+        if following is not None:
+            calls.start(following)
+        if following is None or self._schedule.can_start(self):
+            self._wake.set()
 
     async def _record(self, result: ToolResult) -> None:
         """Record the result of a call that ran, before a conflicting call may start.

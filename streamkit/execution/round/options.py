@@ -16,7 +16,7 @@ from streamkit.errors import UsageError
 from streamkit.events import Event
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.prepare import Approve
-from streamkit.execution.round.scheduler import Schedule
+from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadLayout, check_layout
 from streamkit.reading.time_limits import check_seconds
 from streamkit.tools import Approval, Tool
@@ -63,7 +63,7 @@ class ExecutionOptions(Struct, frozen=True):
     """
 
     tools: Mapping[str, Tool]
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: Scheduler = field(default_factory=Scheduler)
     layout: ThreadLayout = "batched"
     timeout: float | None = 30.0
     run_timeout: float | None = None

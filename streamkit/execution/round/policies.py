@@ -1,5 +1,6 @@
-"""What a round means for its run: whether it ends it, and when equal calls have failed too often. Pure.
+"""The policies of a round: which calls start early, when equal calls have failed too often, what ends a run. Pure.
 
+* Eager start: which calls of an open turn may start before it ends (``docs/rules.md``, "Eager start").
 * Circuit breaker: a model that repeats a failing call after it was given the error repeats it again, at the price of a
   request each (HKUDS/nanobot#5169; lobehub/lobehub#13817: 17 steps, 487k tokens).
 * Outcome: what a turn means for its run (``docs/rules.md``, "Rounds").
@@ -10,13 +11,24 @@ This module must not depend on a clock, randomness or HTTP.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from streamkit.calls import StreamError, ToolCall, ToolResult
+from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
+from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.reading.turn import Turn
+from streamkit.tools import Tool
 
-__all__ = ["MAX_FAILURES", "CircuitBreaker", "Outcome", "is_paused_by_provider", "turn_error", "turn_outcome"]
+__all__ = [
+    "MAX_FAILURES",
+    "CircuitBreaker",
+    "EagerCalls",
+    "Outcome",
+    "can_start_eagerly",
+    "is_paused_by_provider",
+    "turn_error",
+    "turn_outcome",
+]
 
 #: What a turn means for its run: ``pause`` if it is to be continued in the same round, why the run ends with it, or
 #: None if the model has to read the results of its calls.
@@ -25,6 +37,55 @@ Outcome: TypeAlias = Literal["pause", "answered", "refusal", "filtered", "length
 MAX_FAILURES = 3  #: rounds in which the same call with the same arguments may fail
 
 _FAILURE_STATUSES = ("error", "timed_out", "denied")
+
+
+def can_start_eagerly(tool: Tool) -> bool:
+    """Return True if calls of this tool may start before their turn ends."""
+    return tool.eager and tool.approval == "allow" and tool.function is not None
+
+
+class EagerCalls:
+    """The calls of one open turn that may start eagerly.
+
+    Args:
+        turn: the turn, while it is read.
+        tools: by name.
+    """
+
+    def __init__(self, turn: Turn, tools: Mapping[str, Tool]) -> None:
+        self._turn = turn
+        self._tools = tools
+        self._candidates: set[int] = set()  # indexes of calls of eager tools that are not known to be complete
+        self._changed: set[int] = set()  # those of them that have changed since they were last examined
+
+    def feed(self, events: Iterable[Event]) -> Iterator[tuple[CallRef, Tool] | ToolCall]:
+        """Yield, for the turn's next events, each started call of a known tool, and each call that may run now."""
+        for event in events:
+            if event.choice or not isinstance(event, (ToolCallDelta, ArgumentsRestated, ToolCallStart, ToolCallEnd)):
+                continue
+            index = event.call.index
+            if isinstance(event, ToolCallStart) and (tool := self._tools.get(event.call.name)) is not None:
+                yield event.call, tool
+                if can_start_eagerly(tool):
+                    self._candidates.add(index)
+            if index in self._candidates:
+                self._changed.add(index)
+            if isinstance(event, (ToolCallStart, ToolCallEnd)):
+                yield from self._find_completed(index)
+
+    def _find_completed(self, latest: int) -> Iterator[ToolCall]:
+        """Yield the calls that are complete: the start of a call may prove that of an earlier one.
+
+        Each change of a call is examined once, so that the work is linear in calls and deltas. The latest call stays to
+        be examined, since the start of another one proves its end.
+        """
+        changed, self._changed = self._changed, {latest} & self._candidates
+        for index in sorted(changed):
+            call = self._turn.completed_call(index)
+            if call is not None:
+                self._candidates.discard(index)
+                self._changed.discard(index)
+                yield call
 
 
 class CircuitBreaker:

@@ -2,65 +2,65 @@
 
 Calls are in the order in which they were made. The executor reports which started and which ended, and asks for the
 next one. The rules are in ``docs/rules.md``, "Running calls". Of a call this module uses only its tool; it must not
-depend on an event loop.
-
-The places of schedules that a running tool occupies, and with which its own calls would wait for itself.
+depend on an event loop, nor on threads: ``Schedule`` in ``execution`` is the form that several of them may share.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 from streamkit.errors import UsageError
 from streamkit.tools import Tool
 
 __all__ = [
     "OccupiedPlace",
-    "Schedule",
+    "Scheduler",
 ]
 
 
-_Key = TypeVar("_Key")
-
-
+@dataclass(slots=True, eq=False)
 class _ScheduledCall:
-    __slots__ = ("execution", "in_turn", "order", "position", "ready", "started", "tool")
+    """A call that has not ended, or has been given up and runs."""
 
-    def __init__(self, execution: _Execution, position: int, tool: Tool, *, in_turn: bool) -> None:
-        self.execution = execution
-        self.position = position
-        self.order = (execution.arrival, position)
-        self.tool = tool
-        self.in_turn = in_turn
-        self.ready = False
-        self.started = False
+    execution: _Execution
+    position: int
+    order: tuple[int, int]  # over all executions
+    tool: Tool
+    in_turn: bool
+    ready: bool = False
+    started: bool = False
 
     def __lt__(self, other: _ScheduledCall) -> bool:
         return self.order < other.order
 
 
+@dataclass(slots=True, eq=False)
 class _Execution:
-    """The calls of one owner that have not ended. Each list is in their order."""
+    """The calls of one owner that have not ended. Each list is in their order, and may be empty."""
 
-    __slots__ = ("arrival", "calls", "not_ready", "ready")
+    arrival: int
+    waiting: int = 0  # how many are ready and have not started
+    calls: list[_ScheduledCall] = field(default_factory=list)
+    not_ready: dict[Tool, list[_ScheduledCall]] = field(default_factory=dict)
+    # Those that wait, by tool and ``in_turn``.
+    ready: dict[tuple[Tool, bool], list[_ScheduledCall]] = field(default_factory=dict)
 
-    def __init__(self, arrival: int) -> None:
-        self.arrival = arrival
-        self.calls: list[_ScheduledCall] = []
-        self.not_ready: dict[Tool, list[_ScheduledCall]] = {}
-        self.ready: dict[tuple[Tool, bool], list[_ScheduledCall]] = {}  # not started; by tool and ``in_turn``
 
-
-class Schedule:
+class Scheduler:
     """The order of the calls of one event loop, and which of them may run concurrently.
-
-    The public class of this name, in ``shared_schedule``, may be used in several threads.
 
     Args:
         limit: how many calls run at once, at least 1.
+
+    Attributes:
+        limit: the same.
+        running: how many calls run, those that were given up included.
+        is_shared: several owners wait for places.
+        has_abandoned: calls that were given up occupy places.
 
     Raises:
         UsageError: the limit is below 1.
@@ -70,35 +70,29 @@ class Schedule:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise UsageError(f"limit must be the number of tools that may run at once, at least 1, not {limit!r}")
         self.limit = limit
+        self.running = 0
+        self.is_shared = False
+        self.has_abandoned = False
         self._by_key: dict[tuple[Hashable, int], _ScheduledCall] = {}  # the calls that have not ended
         self._executions: dict[Hashable, _Execution] = {}  # by owner, in order of their first call
         self._by_tool: dict[Tool, list[_ScheduledCall]] = {}  # ready or started, of all owners, in order
         self._arrivals = 0
-        self._running = 0
         self._running_by_tool: dict[Tool, int] = {}
         self._listeners: dict[Hashable, Callable[[], Any]] = {}
         self._abandoned: list[tuple[_ScheduledCall, Callable[[], bool]]] = []  # without owner, until they have ended
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether several owners wait for places."""
-        return len(self._listeners) > 1
-
-    @property
-    def running(self) -> int:
-        """The number of calls that run, those that were given up included."""
-        return self._running
-
     def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
         """Call *changed* whenever a call of another owner has ended, so that *owner* can ask for its next call.
 
-        It is called in the thread of that other owner, and must not wait.
+        It must not wait.
         """
         self._listeners[owner] = changed
+        self.is_shared = len(self._listeners) > 1
 
     def unregister(self, owner: Hashable) -> None:
         """Remove an owner and its calls."""
         self._listeners.pop(owner, None)
+        self.is_shared = len(self._listeners) > 1
         execution = self._executions.pop(owner, None)
         if execution is not None and execution.calls:
             for call in list(execution.calls):
@@ -106,7 +100,7 @@ class Schedule:
             self._notify()
 
     def add(self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False) -> None:
-        """Add a call of *owner*.
+        """Add a call of *owner*. Of a call that was added before, only ``ready`` counts.
 
         Args:
             owner: the execution of the call; compared by identity.
@@ -115,27 +109,28 @@ class Schedule:
             ready: it may start; False while it awaits approval, or is not known to be complete.
             in_turn: it starts only when the earlier calls of its owner have ended.
         """
+        if (owner, position) in self._by_key:
+            if ready:
+                self.release(owner, position)
+            return
         execution = self._executions.get(owner)
         if execution is None:
             self._arrivals += 1
             execution = self._executions[owner] = _Execution(self._arrivals)
-        call = self._by_key[owner, position] = _ScheduledCall(execution, position, tool, in_turn=in_turn)
-        _insert_in_order(execution.calls, call)
+        call = _ScheduledCall(execution, position, (execution.arrival, position), tool, in_turn)
+        self._by_key[owner, position] = call
+        _insert(execution.calls, call)
         if ready:
             self._mark_ready(call)
         else:
-            _insert(execution.not_ready, tool, call)
+            _insert(execution.not_ready.setdefault(tool, []), call)
 
     def release(self, owner: Hashable, position: int) -> None:
         """Declare a call ready. Of a ready call: do nothing."""
         call = self._by_key[owner, position]
         if not call.ready:
-            _delete(call.execution.not_ready, call.tool, call)
+            _delete(call.execution.not_ready[call.tool], call)
             self._mark_ready(call)
-
-    def contains(self, owner: Hashable, position: int) -> bool:
-        """Return True if a call was added and has not ended."""
-        return (owner, position) in self._by_key
 
     def remove(self, owner: Hashable, position: int) -> None:
         """Remove a call that has ended or will not run. Of an unknown call: do nothing."""
@@ -147,8 +142,9 @@ class Schedule:
     def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:
         """Declare that a started call has its result and yet runs: it keeps its place while *is_running()*."""
         call = self._by_key.pop((owner, position))
-        _delete_from(call.execution.calls, call)
+        _delete(call.execution.calls, call)
         self._abandoned.append((call, is_running))
+        self.has_abandoned = True
         self._notify()
 
     def release_ended(self) -> None:
@@ -156,6 +152,7 @@ class Schedule:
         ended = [call for call, is_running in self._abandoned if not is_running()]
         if ended:
             self._abandoned = [each for each in self._abandoned if each[0] not in ended]
+            self.has_abandoned = bool(self._abandoned)
             for call in ended:
                 self._free(call)
             self._notify()
@@ -163,10 +160,13 @@ class Schedule:
     def find_blocked_by_abandoned(self, owner: Hashable) -> int | None:
         """Return the position of a call that only abandoned calls keep from starting; None if there is none."""
         execution = self._executions.get(owner)
-        if execution is None or not self._abandoned or self._running > len(self._abandoned):
+        if execution is None or not self._abandoned or self.running > len(self._abandoned):
             return None
-        abandoned = {id(call) for call, _ in self._abandoned}
-        first = self._first_of_each_tool(execution, without=abandoned)
+        abandoned = {call for call, _ in self._abandoned}
+        first: dict[Tool, _ScheduledCall] = {}
+        for tool, calls in self._by_tool.items():
+            if kept := [call for call in calls if call not in abandoned]:
+                first[tool] = kept[0]
         call = _find_next(execution, first, {})
         return None if call is None else call.position
 
@@ -177,7 +177,14 @@ class Schedule:
         Of calls in conflict the first goes first; a call that waits for another reason lets those after it pass.
         """
         call = self._find_startable(owner)
-        return None if call is None else self._start(call)
+        if call is None:
+            return None
+        _delete(call.execution.ready[call.tool, call.in_turn], call)
+        call.execution.waiting -= 1
+        call.started = True
+        self.running += 1
+        self._running_by_tool[call.tool] = self._running_by_tool.get(call.tool, 0) + 1
+        return call.position
 
     def can_start(self, owner: Hashable) -> bool:
         """Return True if a call of *owner* may start now."""
@@ -196,57 +203,42 @@ class Schedule:
         if self._abandoned:
             self.release_ended()
         execution = self._executions.get(owner)
-        if execution is None or not execution.ready or self._running >= self.limit:
+        if execution is None or not execution.waiting or self.running >= self.limit:
             return None
-        return _find_next(execution, self._first_of_each_tool(execution), self._running_by_tool)
-
-    def _first_of_each_tool(self, execution: _Execution, without: Container[int] = ()) -> dict[Tool, _ScheduledCall]:
-        """Return the first call of each tool that may block the calls of an execution.
-
-        Calls of other executions that are not ready are left out: one may await approval for hours, which blocks its
-        own execution and no other.
-        """
-        if without:
-            first = {
-                tool: kept[0]
-                for tool, calls in self._by_tool.items()
-                if (kept := [call for call in calls if id(call) not in without])
-            }
-        else:
-            first = {tool: calls[0] for tool, calls in self._by_tool.items()}
-        for tool, calls in execution.not_ready.items():
-            first[tool] = min(first.get(tool, calls[0]), calls[0])
-        return first
-
-    def _start(self, call: _ScheduledCall) -> int:
-        _delete(call.execution.ready, (call.tool, call.in_turn), call)
-        call.started = True
-        self._running += 1
-        self._running_by_tool[call.tool] = self._running_by_tool.get(call.tool, 0) + 1
-        return call.position
+        first: dict[Tool, _ScheduledCall] = {}
+        for tool, calls in self._by_tool.items():
+            first[tool] = calls[0]
+        return _find_next(execution, first, self._running_by_tool)
 
     def _mark_ready(self, call: _ScheduledCall) -> None:
         call.ready = True
-        _insert(call.execution.ready, (call.tool, call.in_turn), call)
-        _insert(self._by_tool, call.tool, call)
+        call.execution.waiting += 1
+        _insert(call.execution.ready.setdefault((call.tool, call.in_turn), []), call)
+        _insert(self._by_tool.setdefault(call.tool, []), call)
 
     def _remove(self, owner: Hashable, call: _ScheduledCall) -> None:
         del self._by_key[owner, call.position]
-        _delete_from(call.execution.calls, call)
+        execution = call.execution
+        _delete(execution.calls, call)
         if not call.ready:
-            _delete(call.execution.not_ready, call.tool, call)
-        elif call.started:
-            self._free(call)
-        else:
-            _delete(self._by_tool, call.tool, call)
-            _delete(call.execution.ready, (call.tool, call.in_turn), call)
+            _delete(execution.not_ready[call.tool], call)
+            return
+        if not call.started:
+            _delete(execution.ready[call.tool, call.in_turn], call)
+            execution.waiting -= 1
+        self._free(call)
 
     def _free(self, call: _ScheduledCall) -> None:
-        _delete(self._by_tool, call.tool, call)
-        self._running -= 1
-        self._running_by_tool[call.tool] -= 1
-        if not self._running_by_tool[call.tool]:
-            del self._running_by_tool[call.tool]  # a schedule may outlive the tools of the runs that share it
+        """Remove a call that was ready, with its place if it has started."""
+        calls = self._by_tool[call.tool]
+        _delete(calls, call)
+        if not calls:
+            del self._by_tool[call.tool]  # a schedule may outlive the tools of the runs that share it
+        if call.started:
+            self.running -= 1
+            self._running_by_tool[call.tool] -= 1
+            if not self._running_by_tool[call.tool]:
+                del self._running_by_tool[call.tool]
 
     def _notify(self, causer: Hashable = None) -> None:
         for owner, changed in list(self._listeners.items()):
@@ -254,42 +246,38 @@ class Schedule:
                 changed()
 
 
-def _insert(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
-    _insert_in_order(calls_by_key.setdefault(key, []), call)
-
-
-def _delete(calls_by_key: dict[_Key, list[_ScheduledCall]], key: _Key, call: _ScheduledCall) -> None:
-    calls = calls_by_key[key]
-    _delete_from(calls, call)
-    if not calls:
-        del calls_by_key[key]
-
-
-def _insert_in_order(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
+def _insert(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
     if not calls or calls[-1].order < call.order:  # mostly: calls are added in their order
         calls.append(call)
     else:
         insort(calls, call)
 
 
-def _delete_from(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
+def _delete(calls: list[_ScheduledCall], call: _ScheduledCall) -> None:
     del calls[0 if calls[0] is call else bisect_left(calls, call)]  # mostly calls end in about their order
 
 
 def _find_next(
-    execution: _Execution, first: Mapping[Tool, _ScheduledCall], running: Mapping[Tool, int]
+    execution: _Execution, first: dict[Tool, _ScheduledCall], running: Mapping[Tool, int]
 ) -> _ScheduledCall | None:
     """Return the call of an execution that may start now.
 
     Args:
         execution: the calls.
-        first: the first call of each tool that may block them.
+        first: the first call of each tool, ready or started, that may block them. Calls of other executions that are
+            not ready are left out: one may await approval for hours, which blocks its own execution and no other.
         running: how many calls of each tool run.
     """
-    exclusive = [call for tool, call in first.items() if tool.exclusive]
-    barrier = min(exclusive) if exclusive else None
     # What blocks the first call of a tool blocks those after it: only the first of each is examined.
-    for call in sorted([calls[0] for calls in execution.ready.values()]):
+    candidates = sorted([calls[0] for calls in execution.ready.values() if calls])
+    for tool, calls in execution.not_ready.items():
+        if calls:
+            first[tool] = min(first.get(tool, calls[0]), calls[0])
+    barrier: _ScheduledCall | None = None  # the first call of an exclusive tool
+    for tool, call in first.items():
+        if tool.exclusive and (barrier is None or call < barrier):
+            barrier = call
+    for call in candidates:
         if barrier is not None and barrier < call:
             return None
         if _can_start(call, first, running):
@@ -317,32 +305,32 @@ def _is_conflict(one: Tool, other: Tool) -> bool:
 
 
 class OccupiedPlace:
-    """The place of a schedule that the tool of the current task occupies, while it runs.
+    """The place of a schedule that the tool of the current task occupies, and for which its own calls would wait.
 
     Args:
         schedule: the schedule of the tool's call.
+
+    Attributes:
+        schedule: the same; None once the tool has ended. Tasks that it has left have a copy of its context.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule: Schedule | None = schedule
+    def __init__(self, schedule: Scheduler) -> None:
+        self.schedule: Scheduler | None = schedule
         _occupied_places.set((*_occupied_places.get(), self))
 
-    def leave(self) -> None:
-        """Declare that the tool has ended. Tasks that it has left have a copy of its context."""
-        self._schedule = None
-
     @staticmethod
-    def check_outside_of(schedule: Schedule) -> None:
+    def check_outside_of(schedule: Scheduler) -> None:
         """Reject a schedule in which the running tool, or one around it, occupies a place.
 
         Raises:
             UsageError: it is such a schedule: the calls might wait for the tool that waits for them.
         """
-        if any(place._schedule is schedule for place in _occupied_places.get()):
-            raise UsageError(
-                "this Schedule runs the tool that uses it, whose calls would wait for the place that the tool occupies:"
-                " pass another Schedule, or a number, as limit= inside a tool"
-            )
+        for place in _occupied_places.get():
+            if place.schedule is schedule:
+                raise UsageError(
+                    "this Schedule runs the tool that uses it, whose calls would wait for the place that the tool"
+                    " occupies: pass another Schedule, or a number, as limit= inside a tool"
+                )
 
 
 _occupied_places: ContextVar[tuple[OccupiedPlace, ...]] = ContextVar("streamkit_occupied_places", default=())

@@ -19,8 +19,8 @@ from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
+from streamkit.execution.round.execution import Schedule, to_schedule
 from streamkit.execution.round.options import ExecutionOptions
-from streamkit.execution.round.shared_schedule import Schedule, to_schedule
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.execution.run.budget import Budget
 from streamkit.execution.run.options import LoopOptions, to_conversation

@@ -18,9 +18,15 @@ from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundFinished
 from streamkit.execution.one_call.results import to_result_event
 from streamkit.execution.round.context import check_hook
-from streamkit.execution.round.eager import can_start_eagerly
 from streamkit.execution.round.execution import Execution
-from streamkit.execution.round.policies import MAX_FAILURES, Outcome, is_paused_by_provider, turn_error, turn_outcome
+from streamkit.execution.round.policies import (
+    MAX_FAILURES,
+    Outcome,
+    can_start_eagerly,
+    is_paused_by_provider,
+    turn_error,
+    turn_outcome,
+)
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate, mark_interrupted
 from streamkit.execution.run.batches import Batches

@@ -27,7 +27,7 @@ from streamkit.execution.round.context import RoundContext, check_hook
 from streamkit.execution.round.execution import Execution
 from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
-from streamkit.execution.round.scheduler import Schedule
+from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.budget import Spending
 from streamkit.execution.run.options import LoopOptions
@@ -186,7 +186,7 @@ class LoopState:
         self.resumed = ResumedRound(state.to_round(self.context, self.layout), approvals, results)
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> Scheduler:
         """The limits of the run's tools."""
         return self.options.execution.schedule
 
