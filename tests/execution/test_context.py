@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamkit import Content, RoundContext, ToolCall, ToolResult, providers, render, tool
-from streamkit.execution.round.calls_without_turn import build_assistant_content
+from streamkit.execution.round.round import build_assistant_content
 from streamkit.execution.round.thread_update import FormatCallbacks, build_thread_update
 from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.providers.provider import Provider

@@ -144,6 +144,7 @@ class CallTasks:
         self._failed = failed
         self._context = contextvars.copy_context()  # a task inherits that of its starter, which may be another call's
         self._deadline = anyio.current_effective_deadline()
+        self._run_call = self._run_one if self._deadline == math.inf else self._run_in_time
         self._event_loop = asyncio_event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by number: those that have not ended in order, on asyncio
         self._started = 0
@@ -159,7 +160,7 @@ class CallTasks:
         if self._event_loop is not None:
             # Not by the event loop's factory: an eager one would run the tool here, at the end of another call.
             self._started = number = self._started + 1
-            work, context = self._run_in_task(position, number), self._context.copy()
+            work, context = self._run_call(position, number), self._context.copy()
             self._tasks[number] = asyncio.Task(work, loop=self._event_loop, context=context)
         else:
             import trio  # only where it is running already
@@ -187,10 +188,6 @@ class CallTasks:
         if interruption is not None:
             raise interruption
 
-    async def _run_in_task(self, position: int, number: int) -> None:
-        await (self._run_one(position) if self._deadline == math.inf else self._run_in_time(position))
-        del self._tasks[number]  # the last step of the task; a callback at its end would cost one of the event loop
-
     async def _run_in_group(self, position: int) -> None:
         try:
             async with anyio.create_task_group() as group:
@@ -206,30 +203,30 @@ class CallTasks:
         while self._to_begin[0] != position:  # calls begin in their order; trio starts tasks in any order
             await anyio.lowlevel.checkpoint()
         self._to_begin.popleft()
-        await (self._run_one(position) if self._deadline == math.inf else self._run_in_time(position))
+        await self._run_call(position)
 
-    async def _run_in_time(self, position: int) -> None:
+    async def _run_in_time(self, position: int, number: int = 0) -> None:
         has_ended = False
         try:
             with anyio.CancelScope(deadline=self._deadline) as scope:
                 if not scope.cancel_called:
-                    await self._run_one(position)
+                    await self._run_one(position, number)
                 has_ended = True
         except RuntimeError:
             if not has_ended:
                 raise
             # The event loop's report that a tool has left its task in disorder.
 
-    async def _run_one(self, position: int) -> None:
-        if self.is_closed:
-            return
-        try:
-            await self._run(position)
-        except anyio.get_cancelled_exc_class():
-            raise
-        except BaseException as error:
-            self._failed(error)
-            raise
+    async def _run_one(self, position: int, number: int = 0) -> None:
+        if not self.is_closed:
+            try:
+                await self._run(position)
+            except anyio.get_cancelled_exc_class():
+                raise
+            except BaseException as error:
+                self._failed(error)
+                raise
+        self._tasks.pop(number, None)  # the task ends here; a callback at its end would cost one of the event loop
 
 
 class _CoalescedProgress:

@@ -6,14 +6,13 @@ of their own and describe them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from streamkit.calls import ToolResult
 from streamkit.errors import UsageError
-from streamkit.events import Event
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.scheduler import Scheduler
@@ -25,7 +24,7 @@ __all__ = ["ExecutionOptions", "ResultRecorder", "check_callable"]
 
 
 class ResultRecorder(Protocol):
-    """What stores decisions and results before they have an effect (`durable.recorder.Recorder`)."""
+    """What stores decisions and results of calls before they have an effect (``durable.recorder.Recorder``)."""
 
     async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
         """Record decisions on calls, by the call's id, before the calls run."""
@@ -33,14 +32,6 @@ class ResultRecorder(Protocol):
 
     async def result(self, result: ToolResult) -> None:
         """Record the result of a call, unless it is recorded."""
-        ...
-
-    async def results_of(self, events: Iterable[Event]) -> None:
-        """Record the results that are about to be shown, and are not recorded."""
-        ...
-
-    def may_show(self, event: Event) -> bool:
-        """Return False for the result of a call that could not be recorded."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 A state machine. Each call is in one stage; ``TRANSITIONS`` lists which stage may follow which, and no stage follows a
 result (``docs/rules.md``, "Running calls"). Its caller (an executor, a loop of your own, a durable workflow) runs the
-tools and reports to the round what happens. ``thread_update`` writes what the round adds to the conversation.
+tools and reports to the round what happens. ``thread_update`` writes what the round adds to the conversation. Calls
+without a turn, a list of the caller's own, are checked and get distinct ids.
 
 This module must not depend on an event loop, a clock or threads: it runs nothing and waits for nothing.
 """
@@ -18,7 +19,6 @@ from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.execution.one_call.results import blocked_result, reason_to_block, to_stopped_error
-from streamkit.execution.round.calls_without_turn import build_assistant_content, check_calls, with_distinct_ids
 from streamkit.execution.round.thread_update import (
     FormatCallbacks,
     ThreadLayout,
@@ -28,15 +28,18 @@ from streamkit.execution.round.thread_update import (
     to_sendable_result,
 )
 from streamkit.history import Content
+from streamkit.ids import derived_tool_id
 from streamkit.providers.contract.origin import RenderOptions
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
+from streamkit.reading.to_content import to_tool_call_block
 from streamkit.reading.turn import Turn
 
 __all__ = [
     "TRANSITIONS",
     "CallStage",
     "Round",
+    "build_assistant_content",
 ]
 
 #: Where a call is between its request and its result.
@@ -82,6 +85,7 @@ class Round:
     Attributes:
         turn: the turn, if there is one.
         calls: every call, in call order; a call's index here is its position. Empty while the turn is open.
+        closed: all calls are known: the turn has ended, or there was none.
         blocked_results: the results of the calls that may not run, known as soon as all calls are.
 
     Raises:
@@ -101,6 +105,7 @@ class Round:
         check_layout(shape)
         self.turn = turn_or_calls if isinstance(turn_or_calls, Turn) else None
         self.calls: tuple[ToolCall, ...] = ()
+        self.closed = False
         self.blocked_results: list[ToolResult] = []
         self._callbacks = callbacks or FormatCallbacks()
         self._layout: ThreadLayout = shape
@@ -111,9 +116,9 @@ class Round:
         self._stages: list[CallStage] = []
         self._results: list[ToolResult | None] = []
         self._early: dict[int, tuple[ToolCall, ToolResult | None]] = {}  # the calls that started before the turn ended
-        self._retracted: set[int] = set()  # positions of early runs that do not count
+        # The early runs that do not count: the result of a call that may not run, None if it is to run again.
+        self._retracted: dict[int, ToolResult | None] = {}
         self._to_run_again: set[int] = set()  # positions of early runs with arguments that changed
-        self._closed = False
         if provider is not None:
             self._provider: Provider | None = providers.get(provider)
         else:
@@ -121,7 +126,7 @@ class Round:
         if self._provider is None and not self._callbacks.is_complete:
             raise UsageError("calls without a turn have no message format: pass provider=, or the format callbacks")
         if self.turn is None:
-            calls, self._warnings = with_distinct_ids(check_calls(turn_or_calls))
+            calls, self._warnings = _with_distinct_ids(_check_calls(turn_or_calls))
             self._set_calls(calls)
         elif self.turn.closed or self.turn.done:
             self.turn.close()
@@ -165,11 +170,6 @@ class Round:
     # ---------------------------------------------------------------- state
 
     @property
-    def closed(self) -> bool:
-        """All calls are known: the turn has ended, or there was none."""
-        return self._closed
-
-    @property
     def open_positions(self) -> list[int]:
         """The positions of the calls without a result; at first those that may run."""
         return [position for position, result in enumerate(self._results) if result is None]
@@ -177,7 +177,7 @@ class Round:
     @property
     def results_so_far(self) -> list[ToolResult]:
         """The existing results, in call order; at first those of the calls that may not run."""
-        return [result for result in self._results if result is not None]
+        return list(filter(None, self._results))
 
     @property
     def assistant(self) -> Content:
@@ -188,9 +188,11 @@ class Round:
 
     def stage(self, position: int) -> CallStage:
         """Return the stage of a call."""
-        if not self._closed and position in self._early:
-            return "running" if self._early[position][1] is None else "early_result"
-        return self._stages[position] if self._closed else "waiting"
+        if self.closed:
+            return self._stages[position]
+        if position not in self._early:
+            return "waiting"
+        return "running" if self._early[position][1] is None else "early_result"
 
     # ---------------------------------------------------------------- inputs
 
@@ -200,7 +202,7 @@ class Round:
         Raises:
             UsageError: the turn has ended, or the call has started.
         """
-        if self._closed or self.turn is None:
+        if self.closed or self.turn is None:
             raise UsageError("only a call of an open turn can start early; call start() once the round is closed")
         if call.index in self._early:
             raise UsageError(f"call {call.id} has started")
@@ -216,21 +218,21 @@ class Round:
         Raises:
             UsageError: the turn is open.
         """
-        if self._closed:
+        if self.closed:
             return []
         if self.turn is None or not self.turn.closed:
             raise UsageError("the turn is open: close() it before its calls are run")
         self._set_calls(self.turn.calls)
         for position, (started_call, early_result) in self._early.items():
             self._stages[position] = "running" if early_result is None else "early_result"
-            call = self.calls[position]
-            may_run = self._results[position] is None
-            self._results[position] = None  # an early run has its result only after it has stopped
-            if not may_run or (call.name, call.arguments) != (started_call.name, started_call.arguments):
-                self._retracted.add(position)
-                if may_run:
-                    self._to_run_again.add(position)
-        self.blocked_results = [result for result in self.blocked_results if result.call.index not in self._early]
+            call, blocked = self.calls[position], self._results[position]
+            if blocked is not None:
+                self._results[position] = None  # an early run has its result only after it has stopped
+                self.blocked_results.remove(blocked)
+                self._retracted[position] = blocked
+            elif (call.name, call.arguments) != (started_call.name, started_call.arguments):
+                self._retracted[position] = None
+                self._to_run_again.add(position)
         return sorted(self._retracted)
 
     def require_approval(self, position: int) -> None:
@@ -268,7 +270,7 @@ class Round:
         """
         result = to_sendable_result(result)
         early = self._early.get(position)
-        if not self._closed:
+        if not self.closed:
             if early is None or early[1] is not None:
                 raise UsageError(f"the turn is open, and no call at position {position} is running")
             self._early[position] = (early[0], result)
@@ -277,11 +279,10 @@ class Round:
         if result.call.id != call.id:
             raise UsageError(f"the result is of call {result.call.id}, not of {call.id}")
         if position in self._retracted:
-            self._retracted.discard(position)
-            if position in self._to_run_again:
+            blocked = self._retracted.pop(position)
+            if blocked is None:
                 self._transition(position, "waiting")
                 return None
-            blocked = self._blocked_result(call) or ToolResult(call, "canceled", error="Not run.")
             result = ToolResult(call, "canceled", error=to_stopped_error(blocked.error), metadata=_EFFECTS_POSSIBLE)
         elif early is not None or position in self._to_run_again:
             effects_possible = position in self._to_run_again or result.status == "canceled"
@@ -293,9 +294,13 @@ class Round:
 
     def commit_early_results(self) -> list[ToolResult]:
         """After ``close``, report the kept results of early runs; return those that count now."""
-        kept = [(position, result) for position, (_, result) in self._early.items() if result is not None]
-        committed = [self.set_result(at, result) for at, result in kept if self._stages[at] == "early_result"]
-        return [result for result in committed if result is not None]
+        committed: list[ToolResult] = []
+        for position, (_, kept) in self._early.items():
+            if kept is not None and self._stages[position] == "early_result":
+                result = self.set_result(position, kept)
+                if result is not None:
+                    committed.append(result)
+        return committed
 
     def update(self, warnings: Iterable[StreamWarning] = ()) -> ThreadUpdate:
         """Return the messages and contents that the round adds to the conversation.
@@ -306,7 +311,7 @@ class Round:
         Raises:
             UsageError: a call has no result yet, or the turn is open.
         """
-        if not self._closed:
+        if not self.closed:
             raise UsageError("the turn is open: close() it before its calls are run")
         if missing := self.open_positions:
             raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
@@ -320,10 +325,15 @@ class Round:
 
     def _set_calls(self, calls: Iterable[ToolCall]) -> None:
         self.calls = tuple(calls)
-        self._closed = True
-        self._executable = {call.id for call in self.turn.executable} if self.turn is not None else set()
+        self.closed = True
+        executable = {call.id for call in self.turn.executable} if self.turn is not None else set()
         for call in self.calls:
-            blocked = self._blocked_result(call)
+            blocked = blocked_result(call, self.turn)
+            if blocked is None and self.turn is not None and call.id not in executable:
+                reason = f"Not run: {reason_to_block(self.turn.error, self.turn.finish)}."
+                blocked = ToolResult(call, "canceled", error=reason)
+            elif blocked is None and self._block_reason is not None:
+                blocked = ToolResult(call, "canceled", error=self._block_reason)
             result = None if blocked is None else to_sendable_result(blocked)
             self._stages.append("waiting" if result is None else result.status)
             self._results.append(result)
@@ -338,11 +348,54 @@ class Round:
             raise UsageError(f"call {call.id} is in the stage {current}, which {stage} cannot follow")
         self._stages[position] = stage
 
-    def _blocked_result(self, call: ToolCall) -> ToolResult | None:
-        """Return the result of a call that may not run, or None for one that may."""
-        unusable = blocked_result(call, self.turn)
-        if unusable is not None:
-            return unusable
-        if self.turn is not None and call.id not in self._executable:
-            return ToolResult(call, "canceled", error=f"Not run: {reason_to_block(self.turn.error, self.turn.finish)}.")
-        return ToolResult(call, "canceled", error=self._block_reason) if self._block_reason is not None else None
+
+# ---------------------------------------------------------------- calls without a turn
+
+
+def _check_calls(calls: object) -> list[ToolCall]:
+    """Return calls as a list.
+
+    Raises:
+        UsageError: they are not a list of calls, or a field of one has another type than declared.
+    """
+    expected = "pass a Turn or a list of its calls, as in turn.calls"
+    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
+        raise UsageError(f"{expected}, not {type(calls).__name__}")
+    checked = list(calls)
+    for call in checked:
+        if not isinstance(call, ToolCall):
+            raise UsageError(f"{expected}, not a list with {type(call).__name__}")
+        try:
+            msgspec.convert({name: getattr(call, name) for name in call.__struct_fields__}, ToolCall)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"a call of {call.name!r} is not valid: {error}") from None
+    return checked
+
+
+def _with_distinct_ids(calls: Iterable[ToolCall]) -> tuple[list[ToolCall], list[StreamWarning]]:
+    """Return calls of which no two have the same id, and a warning for each that got another one.
+
+    Results, messages and a tool's idempotency key depend on the id. Calls of a turn always have different ones; a list
+    of calls may come from several turns, whose servers number their calls anew.
+    """
+    distinct: dict[str, ToolCall] = {}
+    warnings: list[StreamWarning] = []
+    for number, call in enumerate(calls):
+        salt = 0
+        new_id = call.id
+        while new_id in distinct:
+            new_id = derived_tool_id(raw_id=call.id, tool_name=call.name, turn_key=str(salt), call_index=number)
+            salt += 1
+        if new_id != call.id:
+            message = f"the id {call.id!r} of a call of {call.name!r} is that of an earlier call: it is now {new_id!r}"
+            warnings.append(StreamWarning("repeated_id", message, new_id))
+            call = msgspec.structs.replace(call, id=new_id)
+        distinct[new_id] = call
+    return list(distinct.values()), warnings
+
+
+def build_assistant_content(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
+    """Return the assistant's content with these calls."""
+    origin = {} if provider is None else {"provider": provider.name}
+    blocks = [dict(to_tool_call_block(call, origin)) for call in calls]
+    return Content.model_validate({"speaker": "ai", "blocks": blocks})  # such calls may be the caller's own

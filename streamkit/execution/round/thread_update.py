@@ -1,17 +1,10 @@
 """What a round adds to the conversation: its calls and results, as ``Content`` and as the provider's messages. Pure.
 
-Two layouts, batched and sequential, and the callbacks of callers who have a message format of their own; the rules are
-in ``docs/rules.md``, "Batched and sequential". This module must not depend on how the results came about.
+Two layouts, batched and sequential, and the callbacks of callers who have a message format of their own; calls that the
+provider signed as one step stay together (``docs/rules.md``, "Batched and sequential"). A result is made such that a
+model can get it: with a value that JSON can represent, and an error of limited length (there, "Results").
 
-Which calls of a turn stay in one message, because the provider signed them or their reasoning as one step. Pure.
-
-The callbacks of callers who have a message format of their own. Pure.
-
-Each returns one message, or a list of them, for calls or results; ``thread_update`` decides when each is called.
-
-Results that a model can get: with a value that JSON can represent, and an error of limited length. Pure.
-
-The rules are in ``docs/rules.md``, "Results". This module must not depend on how a tool is run.
+This module must not depend on how a tool is run, or on how the results came about.
 """
 
 from __future__ import annotations
@@ -19,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -217,7 +211,7 @@ def build_thread_update(
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
     contents = _group(assistant, results, layout, changed)
-    added = [content for group in contents for content in group]
+    added = list(chain.from_iterable(contents))
     if added and provider is not None and callbacks == _NO_CALLBACKS:
         rendered = _render(added, results, provider, callbacks, options)
         warnings += [StreamWarning("content_changed", change) for change in dict.fromkeys(rendered.changes)]
@@ -257,11 +251,10 @@ def _group(
         return [[assistant] if assistant.blocks else []]
     groups = [results] if layout == "batched" else [[result] for result in results]
     parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
-    origins = {
-        block.id: {**origin_metadata(block.metadata), **_reference(block)}
-        for block in assistant.blocks
-        if isinstance(block, ToolCallBlock)
-    }
+    origins: dict[str, dict[str, Any]] = {}
+    for block in assistant.blocks:
+        if isinstance(block, ToolCallBlock):
+            origins[block.id] = {**origin_metadata(block.metadata), **_reference(block)}
     pairs: list[list[Content]] = []
     for part, group in zip(parts, groups, strict=True):
         blocks: list[Block] = [
@@ -270,8 +263,8 @@ def _group(
             )
             for result in group
         ]
-        pair = [part, create_stored(Content, speaker="tool", blocks=blocks, metadata={})]
-        pairs.append([content for content in pair if content.blocks])
+        answers = create_stored(Content, speaker="tool", blocks=blocks, metadata={})
+        pairs.append([part, answers] if part.blocks else [answers])
     return pairs
 
 
@@ -280,7 +273,10 @@ _CALL_FIELDS = ("raw_id", "caller")
 
 def _reference(block: ToolCallBlock) -> dict[str, Any]:
     """Return the metadata of a result that tell which call of which kind it answers, for a request without the call."""
-    reference: dict[str, Any] = {name: block.metadata[name] for name in _CALL_FIELDS if name in block.metadata}
+    reference: dict[str, Any] = {}
+    for name in _CALL_FIELDS:
+        if name in block.metadata:
+            reference[name] = block.metadata[name]
     if block.kind != "function":
         reference["kind"] = block.kind
     item = block.metadata.get(CLIENT_ITEM)
@@ -347,7 +343,10 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
     What a person has approved with other arguments must stand in the history as it ran. A call that is covered by a
     signature is left as it is, since the provider rejects a changed one.
     """
-    approved = {each.call.id: each for each in results if "approved_arguments" in each.metadata}
+    approved: dict[str, ToolResult] = {}
+    for each in results:
+        if "approved_arguments" in each.metadata:
+            approved[each.call.id] = each
     if not approved:
         return assistant, set()
     fields = signature_fields(None)
