@@ -1,20 +1,18 @@
-"""The asynchronous shell: run tools, and make further requests.
+"""Run tools, and make further requests with their results: the asynchronous shell around the pure state machines.
 
-Pure: ``round`` has the calls of a turn and their results (``calls_without_turn`` checks those of a list),
-``blocked_calls`` why some may not run, ``thread_update`` what they add to the conversation, ``scheduler`` which calls
-may start, ``policies`` eager start, circuit breaker and retries, ``context`` what a request is made from, ``state`` a
-run that was left as data, ``entries`` what happens in a run as data (``replay`` reads them back), ``options`` the
-configuration, ``budget`` what a run may spend and has spent, ``run_warnings`` its warnings, ``notifications`` the calls
-of a run for people.
+``one_call``: ``prepare`` decides whether a call may run, ``attempt`` runs its tool within its time limit (a synchronous
+one in a ``worker_thread``), ``run_tool`` does both for a loop of your own. ``results`` has the sentences of calls that
+did not run, ``background`` the tasks outside of the caller's scopes.
 
-Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
-``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``, with
-``approval_requests``), ``execution`` is the caller's side of that, in a task of its own (``background``). ``request``
-makes one request, ``loop_rounds`` the rounds of a run (``loop_state``, first made by ``resume``), ``recorder`` its
-entries, ``loop`` is the caller's side of it, which reads their ``batches`` of events. ``shared`` queues the calls of
-many turns.
+``round``: the pure ``round`` has the calls of a turn and their results, ``thread_update`` what they add to the
+conversation, ``scheduler`` which calls may start, ``policies`` which start early and what ends a run, ``options`` how
+calls are run, ``context`` what a request is made from. ``executor`` runs all calls of a round, ``execution`` is the
+caller's side of that.
 
-All of it works on asyncio and trio. Whatever decides about streams must be in the pure packages below, not here.
+``shared`` queues the calls of many streams. ``durable``: the ``entries`` of a run, which ``recorder`` hands to the
+caller's ``checkpoint``, and the ``state`` of a run that was left. ``run``: the loop, which makes requests until an end.
+
+All of it works on asyncio and trio. Whatever decides about streams must be in the packages below, not here.
 """
 
 from __future__ import annotations

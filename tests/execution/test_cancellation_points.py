@@ -96,10 +96,11 @@ async def test_canceled_at_every_step(
     for step in range(1000):
         tools = Tools()
         execution = execute(turn_with_three_calls(), tools=list(tools), limit=2)
-        finished = False
+        begun = finished = False
 
         async def caller(execution: Execution = execution) -> None:
-            nonlocal finished
+            nonlocal begun, finished
+            begun = True
             await use(execution)
             finished = True
 
@@ -109,7 +110,7 @@ async def test_canceled_at_every_step(
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
         assert tools.running == 0
-        if not execution._is_used:  # cancelled before it was awaited at all
+        if not begun:  # cancelled before it was awaited at all
             continue
         statuses.add(tuple(check_legal(execution.update.contents)))
         assert [message["role"] for message in execution.update.messages][:2] == ["assistant", "tool"]

@@ -1,9 +1,9 @@
 """The shared cases of execution (``cases.jsonl``, wire "exec"): one test each, named by its id.
 
 Each asserts all of what the case expects. The parts are tested more closely elsewhere: the rules of one call in
-``test_executors``, cancellation at every step in ``test_cancellation``, barriers in ``test_schedule``, approvals in
+``test_executor``, cancellation at every step in ``test_cancellation``, barriers in ``test_scheduler``, approvals in
 ``test_approval``, early starts in ``test_eager`` (also that of an answer cut at its length whole calls stand), threads
-in ``test_abandoned``.
+in ``test_worker_thread``.
 """
 
 from __future__ import annotations

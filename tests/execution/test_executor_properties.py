@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ from streamkit import (
     render_request,
     run_loop,
 )
-from streamkit.execution import Schedule, execute_tool_calls_batched, execute_tool_calls_sequentially
+from streamkit.execution import Run, Schedule, execute_tool_calls_batched, execute_tool_calls_sequentially
 from streamkit.testing import validate_request
 
 SUITE = settings(deadline=None, derandomize=True, database=None, max_examples=40)
@@ -237,14 +237,28 @@ def check_thread(provider: str, contents: list[Content]) -> None:
     assert validate_request(provider, body) == []
 
 
-def check_after(plan: Plan, schedule: Schedule) -> None:
+class WatchedSchedule(Schedule):
+    """A schedule that records which calls were added to it."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.added: set[tuple[Hashable, int]] = set()
+
+    def add(self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False) -> None:
+        self.added.add((owner, position))
+        super().add(owner, position, tool, ready=ready, in_turn=in_turn)
+
+
+def check_after(plan: Plan, schedule: WatchedSchedule) -> None:
     place = plan.made
     assert place.faults == []
     assert place.running == []
     assert max(place.begun.values(), default=1) == 1, "a tool ran twice"
     assert schedule.running == 0
-    assert not any(schedule.start_next(owner) for owner in list(schedule._executions))
-    assert not schedule._by_key
+    for owner, position in schedule.added:
+        assert schedule.start_next(owner) is None
+        with pytest.raises(KeyError):  # it is not in the schedule any more
+            schedule.release(owner, position)
 
 
 async def open_gates(plan: Plan) -> None:
@@ -291,7 +305,7 @@ async def run_with_gates(plan: Plan, use: Any) -> bool:
 
 async def run_plan(plan: Plan) -> tuple[Any, bool]:
     """Return the update of the plan's calls (None if it did not start), entered while the turn is read."""
-    turn, schedule = Turn(plan.provider, turn_key="turn"), Schedule(plan.limit)
+    turn, schedule = Turn(plan.provider, turn_key="turn"), WatchedSchedule(plan.limit)
     executor = execute_tool_calls_batched if plan.shape == "batched" else execute_tool_calls_sequentially
     execution = executor(turn, tools=plan.made.tools(), limit=schedule, approve=approve)
     how, when = plan.leaves
@@ -365,7 +379,7 @@ def test_the_messages_are_the_same_for_any_order_of_completion(
 
 async def run_plan_in_loop(plan: Plan) -> tuple[Any, bool]:
     """Run a loop with the plan's calls in its first round and none in the second."""
-    schedule = Schedule(plan.limit)
+    schedule = WatchedSchedule(plan.limit)
     how, when = plan.leaves
 
     async def stream(context: Any) -> Any:
@@ -482,12 +496,15 @@ class PausedRuns(RuleBasedStateMachine):
         state = RunState.model_validate_json(self.stored or "")
         approvals = dict.fromkeys(state.pending, True)
 
+        async def wait_for(run: Run) -> None:
+            await run
+
         async def main() -> Any:
             before = tool_threads()
             run = run_loop(self.model, resume=state, approvals=approvals, tools=self.tools(Counter()), shape=self.shape)
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(run._run_unwatched)
+                    tasks.start_soon(wait_for, run)
                     for _ in range(steps):
                         await anyio.lowlevel.checkpoint()
                     scope.cancel()

@@ -156,10 +156,11 @@ def test_a_turn_without_executable_calls_retracts_early_runs(held: bool) -> None
 
 
 def test_arguments_that_change_after_an_early_start_make_the_call_run_again() -> None:
-    turn, calls_round, call = started_early(("f", {"n": 1}))
-    finish(turn, "tool_use")
+    turn, _, call = started_early(("f", {"n": 1}))
     other = ToolCall(**{field: getattr(call, field) for field in call.__struct_fields__} | {"arguments": {"n": 2}})
-    calls_round._early[0] = (other, None)  # no known wire does this after the end of a call
+    calls_round = Round(turn)
+    calls_round.start_early(other)  # no known wire changes arguments after the end of a call
+    finish(turn, "tool_use")
     assert calls_round.close() == [0]
     assert calls_round.set_result(0, ToolResult(other, "canceled", error="stopped")) is None
     assert calls_round.stage(0) == "waiting"

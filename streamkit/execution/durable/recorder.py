@@ -1,7 +1,9 @@
 """The recorder: it makes the entries of a run and hands each to the caller's ``checkpoint``, once.
 
-``loop_rounds`` and ``executor`` call it at the moments that ``docs/rules.md``, "Durable runs", lists. ``checkpoint`` is
-called for one entry at a time, although calls end concurrently, so that it may use one connection or file.
+The rounds of a run and the executor of its calls use it at the moments that ``docs/rules.md``, "Durable runs", lists.
+``checkpoint`` is called for one entry at a time, although calls end concurrently, so that it may use one connection or
+file. What it raises is raised to that caller, for whom the entry is not recorded: the executor stops all calls
+(``Executor._record``), and the run ends.
 
 This module must not depend on storage, or on how calls run.
 """
@@ -71,7 +73,7 @@ class Recorder:
         self._correction: Content | None = None  # of the next request
 
     async def _record(self, entry: RunEntry) -> None:
-        """Hand an entry to the checkpoint.
+        """Hand an entry to the checkpoint; raise what it raises.
 
         Raises:
             Exception: what the checkpoint raised; the entry counts as not recorded.

@@ -23,8 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from streamkit.calls import Ended, ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
-from streamkit.execution.durable.entries import RunEntry, StoredCall, StoredResult, StoredUsage
-from streamkit.execution.durable.replay import Replay
+from streamkit.execution.durable.entries import Replay, RunEntry, StoredCall, StoredResult, StoredUsage
 from streamkit.execution.round.context import RoundContext
 from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.round import Round

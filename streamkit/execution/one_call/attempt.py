@@ -1,8 +1,10 @@
-"""One attempt to run a tool, in a task that no other tool uses.
+"""One attempt to run a tool within its time limit: what it returns, raises or exceeds becomes its call's result.
 
-A tool may leave a cancel scope or a task group open, and may cancel its task: all of that ends with the task. What it
-raises is its call's error (``docs/rules.md``, "Running calls"), in ``ToolResult.exception`` and in the log
-``streamkit``. This module must not depend on other calls, on messages or on providers.
+The tool has a task that no other tool uses. It may leave a cancel scope or a task group open, and may cancel its task:
+all of that ends with the task. What it raises is its call's error (``docs/rules.md``, "Running calls"), in
+``ToolResult.exception`` and in the log ``streamkit``; a tool that its time limit ends has the result ``timed_out``.
+
+This module must not depend on other calls, on messages or on providers.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ class ToolAttempt:
         await self.run_here(seconds)
 
     async def run_here(self, seconds: float | None) -> None:
-        """Run the tool in the current task, which nothing else may use.
+        """Run the tool within its time limit, in the current task, which nothing else may use; set ``result``.
 
         Args:
             seconds: as for ``run``.

@@ -1,6 +1,6 @@
 """Running one tool: from a call to its one result, whatever fails; for loops of your own.
 
-``prepare_call`` decides whether a call may run, ``tool_attempt`` runs it. This module must not depend on other calls,
+``prepare`` decides whether a call may run, ``attempt`` runs it. This module must not depend on other calls,
 on messages or on providers.
 """
 

@@ -377,7 +377,7 @@ class Executor:
             self._wake.set()
 
     async def _record(self, result: ToolResult) -> None:
-        """Record the result of a call that ran, before a conflicting call may start.
+        """Record the result of a call that ran, before a conflicting call may start; if that raises, stop all calls.
 
         A cancellation waits for it: the call has had its effects and must not run again.
         """
@@ -389,7 +389,7 @@ class Executor:
             self._stop(error)
 
     def _stop(self, defect: Exception) -> None:
-        """Cancel all calls because of a defect of ``approve`` or ``checkpoint``; ``run`` raises it at the end."""
+        """Cancel all calls because ``approve`` or ``checkpoint`` has raised; ``run`` raises the same at the end."""
         self._defect = self._defect or defect
         if self._scope is not None:
             self._scope.cancel()
