@@ -91,9 +91,9 @@ class Schedule(Scheduler):
         with self._lock:
             super().release(owner, position)
 
-    def remove(self, owner: Hashable, position: int) -> None:  # noqa: D102
+    def remove(self, owner: Hashable, *positions: int) -> None:  # noqa: D102
         with self._lock:
-            super().remove(owner, position)
+            super().remove(owner, *positions)
 
     def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:  # noqa: D102
         with self._lock:

@@ -87,7 +87,7 @@ class Executor:
         self._to_approve: list[tuple[int, PreparedCall]] = []  # requests for approval that have not started
         self._open_requests = 0  # those that have started and have not returned
         self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
-        self._defect: Exception | None = None  # what ``approve`` raised
+        self._defect: Exception | None = None  # what ``approve`` or ``checkpoint`` raised
         self._calls: CallTasks | None = None  # since they run
         self._failure: BaseException | None = None  # what a call's task raised: an interrupt
         self._is_open = False  # all calls are known and scheduled
@@ -112,6 +112,28 @@ class Executor:
         if self.round.turn.closed:
             self.open()
 
+    def open(self) -> None:
+        """Schedule all calls, once the turn is closed.
+
+        Raises:
+            UsageError: the turn is open.
+        """
+        if self._is_open or self._is_over:
+            return
+        for position in self.round.close():
+            if position in self._attempts:
+                self._attempts[position].cancel()
+        self._is_open = True
+        for result in [*self.round.blocked_results, *self.round.commit_early_results()]:
+            self.queue.put(to_result_event(result))
+        for position in range(len(self.round.calls)):
+            stage = self.round.stage(position)
+            if stage in ("waiting", "awaiting_approval"):
+                self._schedule_call(position, was_awaiting=stage == "awaiting_approval")
+            elif stage != "running":
+                self._schedule.remove(self, position)
+        self._wake.set()
+
     async def run(self) -> None:
         """Run the calls until all have results, or the executor is paused or cancelled.
 
@@ -135,28 +157,6 @@ class Executor:
         if self._defect is not None:
             raise self._defect
 
-    def open(self) -> None:
-        """Schedule all calls, once the turn is closed.
-
-        Raises:
-            UsageError: the turn is open.
-        """
-        if self._is_open or self._is_over:
-            return
-        for position in self.round.close():
-            if position in self._attempts:
-                self._attempts[position].cancel()
-        self._is_open = True
-        for result in [*self.round.blocked_results, *self.round.commit_early_results()]:
-            self.queue.put(to_result_event(result))
-        for position in range(len(self.round.calls)):
-            stage = self.round.stage(position)
-            if stage in ("waiting", "awaiting_approval"):
-                self._schedule_call(position, was_awaiting=stage == "awaiting_approval")
-            elif stage != "running":
-                self._schedule.remove(self, position)
-        self._wake.set()
-
     def finalize(self) -> None:
         """Give every open call its result, unless paused, and build the update. Idempotent."""
         if self._is_over:
@@ -177,18 +177,7 @@ class Executor:
             self.paused = False
             self._build_update()
 
-    def _build_update(self) -> None:
-        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
-        seconds = self._options.run_timeout if is_timeout else None
-        for position in self.round.open_positions:
-            call, has_started = self.round.calls[position], position in self.started
-            self._set_result(position, stopped_result(call, seconds, has_started=has_started))
-        reported = len(self.warnings)
-        self.update = self.round.update(self.warnings)
-        for warning in self.update.warnings[reported:]:
-            self.queue.put(Warned(warning.code, warning.message))
-
-    # ---------------------------------------------------------------- scheduling
+    # ---------------------------------------------------------------- before a call runs
 
     def _schedule_call(self, position: int, *, was_awaiting: bool) -> None:
         """Prepare a call that may run and add it to the schedule; set its result if it does not fit.
@@ -225,7 +214,29 @@ class Executor:
         elif was_awaiting and not needs_approval:
             self.round.approve(position)
 
-    # ---------------------------------------------------------------- running
+    async def _request_approval(self, position: int, prepared: PreparedCall) -> None:
+        """Have a call approved. People are slow: all requests are concurrent, and none occupies a place."""
+        try:
+            decision = await request_approval(prepared, self._options.approve, self._options.deps)
+            if isinstance(decision, PreparedCall):
+                if self._options.recorder is not None:
+                    approval = Approval(True, decision.metadata.get("approved_arguments"))
+                    await self._options.recorder.approvals({prepared.call.id: approval})
+                self._prepared[position] = decision
+                self.round.approve(position)
+                self._schedule.release(self, position)
+            elif decision is not None or not self._pause_for_approval:
+                self._set_result(position, decision or missing_approval_result(prepared))
+                self._schedule.remove(self, position)
+        except Exception as error:
+            self._schedule.remove(self, position)
+            self._set_result(position, approval_failed_result(prepared.call, error))
+            self._stop(error)
+        finally:
+            self._open_requests -= 1
+            self._wake.set()
+
+    # ---------------------------------------------------------------- which call is next
 
     async def _run_calls(self, calls: CallTasks, requests: TaskGroup) -> None:
         """Start calls, and requests for approval in tasks of *requests*, until nothing is left to do."""
@@ -236,7 +247,8 @@ class Executor:
                 raise self._failure
             # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
             await anyio.lowlevel.checkpoint_if_cancelled()
-            self._wake = anyio.Event()
+            if self._wake.is_set():
+                self._wake = anyio.Event()
             for position, prepared in self._to_approve:
                 self._open_requests += 1
                 requests.start_soon(self._request_approval, position, prepared)
@@ -252,25 +264,6 @@ class Executor:
                 await self._wait_for_threads()
             else:
                 await self._wake.wait()
-
-    def _is_idle(self) -> bool:
-        """Return True if, with no call running, all calls have results or await what does not come from here.
-
-        Not if a call waits for the places of other executions: it will start when they end.
-        """
-        open_positions = self.round.open_positions
-        if not open_positions:
-            return True
-        stages = {self.round.stage(position) for position in open_positions}
-        if stages == {"awaiting_result"}:
-            return True
-        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
-
-    def _cancel_calls(self) -> None:
-        if self._calls is not None:
-            self._calls.is_closed = True
-        for attempt in self._attempts.values():
-            attempt.cancel()
 
     def _start_next(self) -> int | None:
         """Start the next call that may start now; return its position, or None."""
@@ -290,10 +283,18 @@ class Executor:
         )
         return position
 
-    def _fail(self, failure: BaseException) -> None:
-        self._failure = failure
-        self._cancel_calls()  # at once: after an interrupt asyncio cancels all tasks, in any order
-        self._wake.set()
+    def _is_idle(self) -> bool:
+        """Return True if, with no call running, all calls have results or await what does not come from here.
+
+        Not if a call waits for the places of other executions: it will start when they end.
+        """
+        open_positions = self.round.open_positions
+        if not open_positions:
+            return True
+        stages = {self.round.stage(position) for position in open_positions}
+        if stages == {"awaiting_result"}:
+            return True
+        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
 
     async def _wait_for_threads(self) -> None:
         """Wait until something has changed, beside threads that cannot be stopped.
@@ -317,27 +318,7 @@ class Executor:
             self._schedule.remove(self, position)
             self._set_result(position, blocked_by_threads_result(self.round.calls[position]))
 
-    async def _request_approval(self, position: int, prepared: PreparedCall) -> None:
-        """Have a call approved. People are slow: all requests are concurrent, and none occupies a place."""
-        try:
-            decision = await request_approval(prepared, self._options.approve, self._options.deps)
-            if isinstance(decision, PreparedCall):
-                if self._options.recorder is not None:
-                    approval = Approval(True, decision.metadata.get("approved_arguments"))
-                    await self._options.recorder.approvals({prepared.call.id: approval})
-                self._prepared[position] = decision
-                self.round.approve(position)
-                self._schedule.release(self, position)
-            elif decision is not None or not self._pause_for_approval:
-                self._set_result(position, decision or missing_approval_result(prepared))
-                self._schedule.remove(self, position)
-        except Exception as error:
-            self._schedule.remove(self, position)
-            self._set_result(position, approval_failed_result(prepared.call, error))
-            self._stop(error)
-        finally:
-            self._open_requests -= 1
-            self._wake.set()
+    # ---------------------------------------------------------------- one call
 
     async def _run_one(self, position: int) -> None:
         """Run a call in the current task, set its result, and start the call that follows."""
@@ -388,12 +369,6 @@ class Executor:
         except Exception as error:
             self._stop(error)
 
-    def _stop(self, defect: Exception) -> None:
-        """Cancel all calls because ``approve`` or ``checkpoint`` has raised; ``run`` raises the same at the end."""
-        self._defect = self._defect or defect
-        if self._scope is not None:
-            self._scope.cancel()
-
     def _report(self, event: ToolEvent | Warned) -> None:
         if isinstance(event, Warned):
             self.warnings.append(StreamWarning(event.code, event.message))
@@ -403,3 +378,36 @@ class Executor:
         final = self.round.set_result(position, result)
         if final is not None and not self.queue.closed:  # else nobody watches, and the event need not be made
             self.queue.put(to_result_event(final))
+
+    # ---------------------------------------------------------------- stopping
+
+    def _stop(self, defect: Exception) -> None:
+        """Cancel all calls because ``approve`` or ``checkpoint`` has raised; ``run`` raises the same at the end."""
+        self._defect = self._defect or defect
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def _fail(self, failure: BaseException) -> None:
+        """Cancel all calls because a call's task has raised; ``run`` raises the same."""
+        self._failure = failure
+        self._cancel_calls()  # at once: after an interrupt asyncio cancels all tasks, in any order
+        self._wake.set()
+
+    def _cancel_calls(self) -> None:
+        """Cancel the calls that run, and start no other."""
+        if self._calls is not None:
+            self._calls.is_closed = True
+        for attempt in self._attempts.values():
+            attempt.cancel()
+
+    def _build_update(self) -> None:
+        """Give every open call its result, and build the update."""
+        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
+        seconds = self._options.run_timeout if is_timeout else None
+        for position in self.round.open_positions:
+            call, has_started = self.round.calls[position], position in self.started
+            self._set_result(position, stopped_result(call, seconds, has_started=has_started))
+        reported = len(self.warnings)
+        self.update = self.round.update(self.warnings)
+        for warning in self.update.warnings[reported:]:
+            self.queue.put(Warned(warning.code, warning.message))

@@ -177,7 +177,7 @@ class Round:
     @property
     def results_so_far(self) -> list[ToolResult]:
         """The existing results, in call order; at first those of the calls that may not run."""
-        return list(filter(None, self._results))
+        return [result for result in self._results if result is not None]
 
     @property
     def assistant(self) -> Content:

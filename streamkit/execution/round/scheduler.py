@@ -94,10 +94,8 @@ class Scheduler:
         self._listeners.pop(owner, None)
         self.is_shared = len(self._listeners) > 1
         execution = self._executions.pop(owner, None)
-        if execution is not None and execution.calls:
-            for call in list(execution.calls):
-                self._remove(owner, call)
-            self._notify()
+        if execution is not None:
+            self.remove(owner, *[call.position for call in execution.calls])
 
     def add(self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False) -> None:
         """Add a call of *owner*. Of a call that was added before, only ``ready`` counts.
@@ -132,11 +130,20 @@ class Scheduler:
             _delete(call.execution.not_ready[call.tool], call)
             self._mark_ready(call)
 
-    def remove(self, owner: Hashable, position: int) -> None:
-        """Remove a call that has ended or will not run. Of an unknown call: do nothing."""
-        call = self._by_key.get((owner, position))
-        if call is not None:
-            self._remove(owner, call)
+    def remove(self, owner: Hashable, *positions: int) -> None:
+        """Remove calls that have ended or will not run. Of an unknown call: do nothing."""
+        calls = [call for position in positions if (call := self._by_key.pop((owner, position), None)) is not None]
+        for call in calls:
+            execution = call.execution
+            _delete(execution.calls, call)
+            if not call.ready:
+                _delete(execution.not_ready[call.tool], call)
+                continue
+            if not call.started:
+                _delete(execution.ready[call.tool, call.in_turn], call)
+                execution.waiting -= 1
+            self._free(call)
+        if calls:
             self._notify(owner)
 
     def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:
@@ -163,10 +170,11 @@ class Scheduler:
         if execution is None or not self._abandoned or self.running > len(self._abandoned):
             return None
         abandoned = {call for call, _ in self._abandoned}
-        first: dict[Tool, _ScheduledCall] = {}
-        for tool, calls in self._by_tool.items():
-            if kept := [call for call in calls if call not in abandoned]:
-                first[tool] = kept[0]
+        first = {
+            tool: kept[0]
+            for tool, calls in self._by_tool.items()
+            if (kept := [call for call in calls if call not in abandoned])
+        }
         call = _find_next(execution, first, {})
         return None if call is None else call.position
 
@@ -205,28 +213,13 @@ class Scheduler:
         execution = self._executions.get(owner)
         if execution is None or not execution.waiting or self.running >= self.limit:
             return None
-        first: dict[Tool, _ScheduledCall] = {}
-        for tool, calls in self._by_tool.items():
-            first[tool] = calls[0]
-        return _find_next(execution, first, self._running_by_tool)
+        return _find_next(execution, {tool: calls[0] for tool, calls in self._by_tool.items()}, self._running_by_tool)
 
     def _mark_ready(self, call: _ScheduledCall) -> None:
         call.ready = True
         call.execution.waiting += 1
         _insert(call.execution.ready.setdefault((call.tool, call.in_turn), []), call)
         _insert(self._by_tool.setdefault(call.tool, []), call)
-
-    def _remove(self, owner: Hashable, call: _ScheduledCall) -> None:
-        del self._by_key[owner, call.position]
-        execution = call.execution
-        _delete(execution.calls, call)
-        if not call.ready:
-            _delete(execution.not_ready[call.tool], call)
-            return
-        if not call.started:
-            _delete(execution.ready[call.tool, call.in_turn], call)
-            execution.waiting -= 1
-        self._free(call)
 
     def _free(self, call: _ScheduledCall) -> None:
         """Remove a call that was ready, with its place if it has started."""
@@ -325,12 +318,11 @@ class OccupiedPlace:
         Raises:
             UsageError: it is such a schedule: the calls might wait for the tool that waits for them.
         """
-        for place in _occupied_places.get():
-            if place.schedule is schedule:
-                raise UsageError(
-                    "this Schedule runs the tool that uses it, whose calls would wait for the place that the tool"
-                    " occupies: pass another Schedule, or a number, as limit= inside a tool"
-                )
+        if any(place.schedule is schedule for place in _occupied_places.get()):
+            raise UsageError(
+                "this Schedule runs the tool that uses it, whose calls would wait for the place that the tool occupies:"
+                " pass another Schedule, or a number, as limit= inside a tool"
+            )
 
 
 _occupied_places: ContextVar[tuple[OccupiedPlace, ...]] = ContextVar("streamkit_occupied_places", default=())

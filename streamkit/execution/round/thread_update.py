@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -211,7 +210,7 @@ def build_thread_update(
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
     contents = _group(assistant, results, layout, changed)
-    added = list(chain.from_iterable(contents))
+    added = [content for group in contents for content in group]
     if added and provider is not None and callbacks == _NO_CALLBACKS:
         rendered = _render(added, results, provider, callbacks, options)
         warnings += [StreamWarning("content_changed", change) for change in dict.fromkeys(rendered.changes)]
@@ -251,10 +250,11 @@ def _group(
         return [[assistant] if assistant.blocks else []]
     groups = [results] if layout == "batched" else [[result] for result in results]
     parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
-    origins: dict[str, dict[str, Any]] = {}
-    for block in assistant.blocks:
-        if isinstance(block, ToolCallBlock):
-            origins[block.id] = {**origin_metadata(block.metadata), **_reference(block)}
+    origins = {
+        block.id: {**origin_metadata(block.metadata), **_reference(block)}
+        for block in assistant.blocks
+        if isinstance(block, ToolCallBlock)
+    }
     pairs: list[list[Content]] = []
     for part, group in zip(parts, groups, strict=True):
         blocks: list[Block] = [
@@ -273,10 +273,7 @@ _CALL_FIELDS = ("raw_id", "caller")
 
 def _reference(block: ToolCallBlock) -> dict[str, Any]:
     """Return the metadata of a result that tell which call of which kind it answers, for a request without the call."""
-    reference: dict[str, Any] = {}
-    for name in _CALL_FIELDS:
-        if name in block.metadata:
-            reference[name] = block.metadata[name]
+    reference: dict[str, Any] = {name: block.metadata[name] for name in _CALL_FIELDS if name in block.metadata}
     if block.kind != "function":
         reference["kind"] = block.kind
     item = block.metadata.get(CLIENT_ITEM)
@@ -343,10 +340,7 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
     What a person has approved with other arguments must stand in the history as it ran. A call that is covered by a
     signature is left as it is, since the provider rejects a changed one.
     """
-    approved: dict[str, ToolResult] = {}
-    for each in results:
-        if "approved_arguments" in each.metadata:
-            approved[each.call.id] = each
+    approved = {each.call.id: each for each in results if "approved_arguments" in each.metadata}
     if not approved:
         return assistant, set()
     fields = signature_fields(None)
