@@ -156,7 +156,7 @@ class SharedAccumulator:
         self._send, self._receive = anyio.create_memory_object_stream(capacity)
         self._reading = 0  # streams that have not ended
         self._streams: dict[str | Accumulator, Accumulator] = {}  # those of chunks
-        self._ended_names: dict[str, None] = {}  # the latest, in the order of their ends
+        self._ended_names: dict[str, None] = {}  # the latest, in order: a late chunk is no new stream
         self._ended: WeakSet[Accumulator] = WeakSet()
         self._closed = False
 
@@ -230,22 +230,18 @@ class SharedAccumulator:
         events = calls.events[:]
         calls.events.clear()
         del self._streams[stream]
-        self._remember_end(stream)
+        if isinstance(stream, Accumulator):
+            self._ended.add(stream)
+        else:
+            self._ended_names[stream] = None
+            if len(self._ended_names) > MOST_ENDED_NAMES:
+                del self._ended_names[next(iter(self._ended_names))]
         try:
             update = await self._enqueue(self._create_round(calls), stream)
         finally:
             self._reading -= 1
             self._close_if_done()
         return EndedStream(events, calls.calls, update)
-
-    def _remember_end(self, stream: str | Accumulator) -> None:
-        """Note that a stream has ended, so that a late chunk of it is no new stream; of names the latest are kept."""
-        if isinstance(stream, Accumulator):
-            self._ended.add(stream)
-            return
-        self._ended_names[stream] = None
-        if len(self._ended_names) > MOST_ENDED_NAMES:
-            del self._ended_names[next(iter(self._ended_names))]
 
     def _accumulator(self, stream: str | Accumulator) -> Accumulator:
         """Return the accumulator of a stream; add the stream if it is a new one."""
@@ -332,8 +328,4 @@ def _registered(name: str) -> Provider | None:
         return None
 
 
-def _write_nothing(_: list[ToolResult]) -> Messages:
-    return []
-
-
-_NO_MESSAGES = FormatCallbacks(batch=_write_nothing)
+_NO_MESSAGES = FormatCallbacks(batch=lambda _: [])

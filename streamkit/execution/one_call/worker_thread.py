@@ -21,6 +21,8 @@ import anyio
 from anyio import from_thread
 from anyio.lowlevel import current_token
 
+from streamkit.execution.one_call.background import asyncio_event_loop, call_soon_of
+
 __all__ = ["MAX_ABANDONED", "WorkerThread", "count_abandoned"]
 
 MAX_ABANDONED = 64  #: abandoned threads of the program that may run before no other is started
@@ -52,6 +54,7 @@ class WorkerThread:
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
         self._token = current_token()
+        self._call_soon = call_soon_of(asyncio_event_loop())
         self._done = anyio.Event()
         self._value: Any = None
         self._error: BaseException | None = None
@@ -75,7 +78,10 @@ class WorkerThread:
         return self._value
 
     def call_from_thread(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call a function in the event loop's thread, from this one; do nothing if the event loop has ended."""
+        """Call a function in the event loop's thread, from this one, and wait for it.
+
+        Do nothing if the event loop has ended.
+        """
         with suppress(RuntimeError):  # RunFinishedError, or the event loop is closing
             from_thread.run_sync(function, *args, token=self._token)
 
@@ -102,7 +108,8 @@ class WorkerThread:
         except BaseException as error:  # result() raises it
             self._error = error
         self.alive = False
-        self.call_from_thread(self._finish)
+        with suppress(RuntimeError):  # the event loop has ended
+            self._call_soon(self._finish)  # the thread ends at once; ``call_from_thread`` would wait
 
     def _finish(self) -> None:
         self._done.set()

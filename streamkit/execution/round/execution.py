@@ -145,6 +145,10 @@ class Execution:
         results: results that come from the client, by the call's id.
         pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
             to a call whose result comes from the client.
+
+    Attributes:
+        round: the calls and the stage of each.
+        warnings: irregularities of running the calls; at the end a part of the update's warnings.
     """
 
     def __init__(
@@ -158,6 +162,8 @@ class Execution:
     ) -> None:
         self._schedule = options.schedule
         self._executor = Executor(round, options, approvals or {}, results or {}, pause_for_approval)
+        self.round = round
+        self.warnings: list[StreamWarning] = self._executor.warnings
         self._task: BackgroundTask | None = None
         self._is_exhausted = False
         self._is_used = self._is_noticed = False
@@ -264,16 +270,6 @@ class Execution:
     def cancel_pending(self) -> None:
         """Cancel the calls that await approval or their results, of a paused execution that is not continued."""
         self._executor.cancel_pending()
-
-    @property
-    def round(self) -> Round:
-        """The calls and the stage of each."""
-        return self._executor.round
-
-    @property
-    def warnings(self) -> list[StreamWarning]:
-        """Irregularities of running the calls; at the end a part of the update's warnings."""
-        return self._executor.warnings
 
     @property
     def paused(self) -> bool:

@@ -287,14 +287,10 @@ def _can_start(call: _ScheduledCall, first: Mapping[Tool, _ScheduledCall], runni
     if tool.limit is not None and running.get(tool, 0) >= tool.limit:
         return False
     for other, head in first.items():
-        if (tool.conflicts_with or other.conflicts_with) and _is_conflict(tool, other):
-            if head < call or other in running:
-                return False
+        is_conflict = other.name in tool.conflicts_with or tool.name in other.conflicts_with
+        if is_conflict and (head < call or other in running):
+            return False
     return True
-
-
-def _is_conflict(one: Tool, other: Tool) -> bool:
-    return other.name in one.conflicts_with or one.name in other.conflicts_with
 
 
 class OccupiedPlace:

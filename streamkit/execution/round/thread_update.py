@@ -106,7 +106,9 @@ def reason_to_batch(assistant: Content, provider: Provider | None) -> str | None
     step of function calls whose first has no signature; of parallel calls only the first carries one
     (https://ai.google.dev/gemini-api/docs/thought-signatures). DeepSeek and Kimi reject calls without their reasoning.
     """
-    blocks = [block for block in assistant.blocks if provider is None or _is_from(block.metadata, provider)]
+    blocks = assistant.blocks
+    if provider is not None:  # signatures of another provider are not sent to this one
+        blocks = [block for block in blocks if block.metadata.get("provider", provider.name) == provider.name]
     fields = signature_fields(provider)
     if any(not fields.isdisjoint(block.metadata) for block in blocks):
         return "the provider signed them as one step"
@@ -117,11 +119,6 @@ def reason_to_batch(assistant: Content, provider: Provider | None) -> str | None
     if reasoning and provider is not None and provider.traits.calls_need_reasoning:
         return "the provider requires the reasoning before them in the same message"
     return None
-
-
-def _is_from(metadata: dict[str, Any], provider: Provider) -> bool:
-    """Return True unless another provider made the block: its signatures are not sent to this one."""
-    return bool(metadata.get("provider", provider.name) == provider.name)
 
 
 #: ``batched``: one assistant message with all calls, then all results. ``sequential``: one call, one result, in turn.
@@ -220,7 +217,8 @@ def build_thread_update(
     changes: list[str] = []
     start = 0
     for pair in _group(assistant, results, "sequential", changed) if alternates else contents:
-        group = results[start : start + _count_results(pair)]
+        count = sum(isinstance(block, ToolResponseBlock) for content in pair for block in content.blocks)
+        group = results[start : start + count]
         start += len(group)
         if group and callbacks.batch is not None:
             messages += callbacks.batch_messages(group)
@@ -280,10 +278,6 @@ def _reference(block: ToolCallBlock) -> dict[str, Any]:
     if isinstance(item, dict):
         reference[CLIENT_ITEM] = {name: item[name] for name in CLIENT_ITEM_REFERENCE if name in item}
     return reference
-
-
-def _count_results(contents: list[Content]) -> int:
-    return sum(isinstance(block, ToolResponseBlock) for content in contents for block in content.blocks)
 
 
 def mark_interrupted(update: ThreadUpdate) -> ThreadUpdate:
