@@ -1,24 +1,18 @@
-"""The asynchronous shell: run tools, and make further requests.
+"""The asynchronous shell: it runs tools, and makes the requests of a run.
 
-Pure: ``round`` has the calls of a turn and their results (``calls_without_turn`` checks those of a list),
-``blocked_calls`` why some may not run, ``thread_update`` what they add to the conversation, ``scheduler`` which calls
-may start, ``policies`` eager start, circuit breaker and retries, ``context`` what a request is made from, ``state`` a
-run that was left as data, ``entries`` what happens in a run as data (``replay`` reads them back), ``options`` the
-configuration, ``budget`` what a run may spend and has spent, ``run_warnings`` its warnings, ``notifications`` the calls
-of a run for people.
-
-Shell: ``prepare_call`` decides whether a call may run, ``tool_attempt`` runs its tool (a synchronous one in a
-``worker_thread``), ``run_tool`` does both for one call, ``executor`` for all calls of a round (in ``call_tasks``, with
-``approval_requests``), ``execution`` is the caller's side of that, in a task of its own (``background``). ``request``
-makes one request, ``loop_rounds`` the rounds of a run (``loop_state``, first made by ``resume``), ``recorder`` its
-entries, ``loop`` is the caller's side of it, which reads their ``batches`` of events. ``shared`` queues the calls of
-many turns.
+``one_call`` runs one call of a tool, ``round`` the calls of one turn, to exactly one result each, ``run`` makes the
+rounds of a run. ``durable`` has runs as data: the entries that are stored, their replay, the state of a run that was
+left. ``shared`` queues the calls of several turns. Imports point in this order: run, durable, shared, round, one_call.
 
 All of it works on asyncio and trio. Whatever decides about streams must be in the pure packages below, not here.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from streamkit.calls import Ended
 from streamkit.execution.durable.entries import (
     ApprovalEntry,
     RequestEntry,
@@ -28,7 +22,7 @@ from streamkit.execution.durable.entries import (
     parse_entry,
 )
 from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.state import Ended, RunState
+from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.one_call.run_tool import execute_one_tool
@@ -48,17 +42,24 @@ from streamkit.execution.round.execution import (
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.shared_schedule import Schedule
 from streamkit.execution.round.thread_update import ThreadUpdate
+from streamkit.execution.run.budget import Budget
 from streamkit.execution.run.loop import run_loop
-from streamkit.execution.run.notifications import Notifier, ToolNotification
+from streamkit.execution.run.options import Retries, TurnOptions
 from streamkit.execution.run.run import Run
-from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 from streamkit.reading.stream_reader import StreamReader, read
+from streamkit.reading.time_limits import Timeouts
+
+if TYPE_CHECKING:
+    from streamkit.execution.run.notifications import Notifier, ToolNotification
+    from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 
 __all__ = [
+    "AnsweredState",
     "ApprovalEntry",
     "Approve",
     "AroundCall",
     "BeforeFollowUp",
+    "Budget",
     "Checkpoint",
     "CreateStream",
     "Ended",
@@ -70,6 +71,7 @@ __all__ = [
     "RequestEntry",
     "ResponseEntry",
     "ResultEntry",
+    "Retries",
     "Round",
     "RoundContext",
     "Run",
@@ -80,7 +82,9 @@ __all__ = [
     "StreamReader",
     "Target",
     "ThreadUpdate",
+    "Timeouts",
     "ToolNotification",
+    "TurnOptions",
     "execute_one_tool",
     "execute_tool_calls_batched",
     "execute_tool_calls_sequentially",
@@ -89,3 +93,24 @@ __all__ = [
     "read",
     "run_loop",
 ]
+
+_LAZY_IMPORTS = {  # few programs use them
+    "EndedStream": "shared",
+    "Notifier": "run.notifications",
+    "QueuedCall": "shared",
+    "SharedAccumulator": "shared",
+    "ToolNotification": "run.notifications",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY_IMPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the lazily loaded names too."""
+    return sorted(set(globals()) | set(__all__))
