@@ -114,12 +114,12 @@ async def sequential_asyncio(turn: Turn) -> list[dict[str, Any]]:
 
 
 async def batched(turn: Turn) -> list[dict[str, Any]]:
-    update = await execute_tool_calls_batched(turn, tools=[TOOL], timeout=TIMEOUT)
+    update = await execute_tool_calls_batched(turn, tools=[TOOL], timeouts=TIMEOUT)
     return update.messages
 
 
 async def sequential(turn: Turn) -> list[dict[str, Any]]:
-    update = await execute_tool_calls_sequentially(turn, tools=[TOOL], timeout=TIMEOUT)
+    update = await execute_tool_calls_sequentially(turn, tools=[TOOL], timeouts=TIMEOUT)
     return update.messages
 
 

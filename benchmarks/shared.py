@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.measure import Row, Settings, interleave
-from streamkit import Accumulator, NormalizedToolChunk, SharedAccumulator, WireTraits, process_tool_call_chunk
+from streamkit import Accumulator, NormalizedToolChunk, SharedAccumulator, process_tool_call_chunk
+from streamkit.providers import WireTraits
 
 __all__ = ["measure"]
 

@@ -15,11 +15,11 @@ from streamkit import (
     StreamInterrupted,
     ToolFailed,
     Turn,
-    UnknownProvider,
     UnsupportedContent,
     UsageError,
     run_loop,
 )
+from streamkit.errors import UnknownProvider
 
 
 def unpickled(value: Any) -> Any:

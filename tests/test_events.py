@@ -17,8 +17,6 @@ from streamkit import (
     Content,
     Growing,
     Notifier,
-    OpaqueBlock,
-    Round,
     TextBlock,
     ThreadUpdate,
     ToolCallBlock,
@@ -29,6 +27,8 @@ from streamkit import (
 )
 from streamkit.calls import CallRef, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.events import Event, NormalizedToolChunk, ToolEvent, TurnEvent
+from streamkit.execution import Round
+from streamkit.history import OpaqueBlock
 
 CALL = CallRef("hist_tool_" + "a" * 24, "count", 0)
 RESULT = ToolResult(ToolCall(id=CALL.id, name="count", index=0), "completed", {"n": 1})

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamkit import StreamReader, ToolCall, Turn, read
+from streamkit import ToolCall, Turn, read
+from streamkit.reading import StreamReader
 from streamkit.values.redaction import excerpt_repr
 
 KEY = "sk-proj-abcdefghijklmnop0123"

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 from shared_data import CONFORMANCE_CASES, TESTS, RecordedStream, recorded_streams
 
-from streamkit import Event, Turn, Usage, Writer, writer
+from streamkit import Event, Turn, Usage, writer
 from streamkit.events import Finished, Reasoning, Refusal, Text, ToolCallDelta
+from streamkit.providers import Writer
 
 LOSSES: dict[str, Any] = tomllib.loads((TESTS / "written_losses.toml").read_text("utf-8"))
 TARGETS = sorted(LOSSES)

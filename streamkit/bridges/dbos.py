@@ -39,11 +39,11 @@ import anyio
 from pydantic import TypeAdapter
 
 from streamkit.bridges.run_store import Claim, ClaimLost, RunStore
+from streamkit.calls import Ended
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.events import Event, RunEnded
 from streamkit.execution import ApprovalEntry, ResultEntry, Run, RunEntry, RunState
 from streamkit.execution.durable.entries import StoredResult
-from streamkit.execution.durable.state import Ended, check_approvals, check_results
 from streamkit.execution.one_call.background import BackgroundTask, EventQueue
 from streamkit.execution.run.options import to_conversation
 from streamkit.history import Content
@@ -249,11 +249,10 @@ class DurableRuns:
         if approvals or results:
             async with await self._claim(run_key) as claim:
                 state = copy_with(RunState.from_entries(claim.entries), is_paused=True, **awaited)
-                check_approvals(state, approvals or {})
-                checked = check_results(state, results or {}).values()
+                answered = state.answer(approvals=approvals, results=results)
                 for call_id, decision in (approvals or {}).items():
                     await claim.append(ApprovalEntry.of(run_key, call_id, decision))
-                for result in checked:
+                for result in answered.results.values():
                     await claim.append(ResultEntry(run_key=run_key, result=StoredResult.from_result(result)))
         # In the current version of the program, which may not be the one that the run was started with.
         return await DBOS.rewind_workflow_async(

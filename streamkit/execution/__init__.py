@@ -17,6 +17,10 @@ All of it works on asyncio and trio. Whatever decides about streams must be in t
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from streamkit.calls import Ended
 from streamkit.execution.durable.entries import (
     ApprovalEntry,
     RequestEntry,
@@ -26,7 +30,7 @@ from streamkit.execution.durable.entries import (
     parse_entry,
 )
 from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.state import Ended, RunState
+from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.one_call.run_tool import execute_one_tool
@@ -46,17 +50,24 @@ from streamkit.execution.round.execution import (
 )
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate
+from streamkit.execution.run.budget import Budget
 from streamkit.execution.run.loop import run_loop
-from streamkit.execution.run.notifications import Notifier, ToolNotification
+from streamkit.execution.run.options import Retries, TurnOptions
 from streamkit.execution.run.run import Run
-from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 from streamkit.reading.stream_reader import StreamReader, read
+from streamkit.reading.time_limits import Timeouts
+
+if TYPE_CHECKING:
+    from streamkit.execution.run.notifications import Notifier, ToolNotification
+    from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 
 __all__ = [
+    "AnsweredState",
     "ApprovalEntry",
     "Approve",
     "AroundCall",
     "BeforeFollowUp",
+    "Budget",
     "Checkpoint",
     "CreateStream",
     "Ended",
@@ -68,6 +79,7 @@ __all__ = [
     "RequestEntry",
     "ResponseEntry",
     "ResultEntry",
+    "Retries",
     "Round",
     "RoundContext",
     "Run",
@@ -78,7 +90,9 @@ __all__ = [
     "StreamReader",
     "Target",
     "ThreadUpdate",
+    "Timeouts",
     "ToolNotification",
+    "TurnOptions",
     "execute_one_tool",
     "execute_tool_calls_batched",
     "execute_tool_calls_sequentially",
@@ -87,3 +101,24 @@ __all__ = [
     "read",
     "run_loop",
 ]
+
+_LAZY_IMPORTS = {  # few programs use them
+    "EndedStream": "shared",
+    "Notifier": "run.notifications",
+    "QueuedCall": "shared",
+    "SharedAccumulator": "shared",
+    "ToolNotification": "run.notifications",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY_IMPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the lazily loaded names too."""
+    return sorted(set(globals()) | set(__all__))

@@ -6,7 +6,8 @@ typed view. A provider's renderer writes the schema into a request.
 
 from __future__ import annotations
 
+from streamkit.json_text import Change
 from streamkit.output.growing import Growing
 from streamkit.output.output_type import OUTPUT_TOOL, OutputType
 
-__all__ = ["OUTPUT_TOOL", "Growing", "OutputType"]
+__all__ = ["OUTPUT_TOOL", "Change", "Growing", "OutputType"]

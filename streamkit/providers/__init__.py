@@ -9,12 +9,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from streamkit.accumulator.limits import WireTraits
+from streamkit.providers.contract.rendered import ToolChoice
+from streamkit.providers.contract.traits import Endpoint, ModelFacts, Traits
+from streamkit.providers.provider import Provider
 from streamkit.providers.registry import broken, detect, dialect, get, names, register, writer
 
 if TYPE_CHECKING:
     from streamkit.providers.rendering.conversion import parse_messages, parse_request, render, render_request
+    from streamkit.providers.writing.provider_writer import Writer
 
 __all__ = [
+    "Endpoint",
+    "ModelFacts",
+    "Provider",
+    "ToolChoice",
+    "Traits",
+    "WireTraits",
+    "Writer",
     "broken",
     "detect",
     "dialect",
@@ -29,6 +41,7 @@ __all__ = [
 ]
 
 _LAZY_IMPORTS = {  # they load pydantic
+    "Writer": "writing.provider_writer",
     "parse_messages": "rendering.conversion",
     "parse_request": "rendering.conversion",
     "render": "rendering.conversion",

@@ -152,7 +152,7 @@ class Source:
             and not isinstance(source, (list, tuple))  # they do not wait
         ):
             raise UsageError(
-                "first_event_timeout and idle_timeout need an asynchronous source: nothing can end the wait of a"
+                "timeouts need an asynchronous source: nothing can end the wait of a"
                 f" synchronous one ({type(source).__name__}). Pass an async stream, or set the timeout of the HTTP"
                 " client, such as httpx.Timeout(5, read=20)"
             )

@@ -33,7 +33,7 @@ from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.events import TurnEvent
 from streamkit.reading.source import BYTES, Source
-from streamkit.reading.time_limits import TimeLimits, has_content
+from streamkit.reading.time_limits import TimeLimits, Timeouts, has_content
 from streamkit.reading.turn import Turn
 
 if TYPE_CHECKING:
@@ -211,9 +211,7 @@ def read(
     turn: Turn,
     source: Any,
     *,
-    first_event_timeout: float | None = None,
-    idle_timeout: float | None = None,
-    heartbeats: bool = True,
+    timeouts: Timeouts | None = None,
 ) -> StreamReader:
     """Feed a turn from a source and return a reader of its events, for ``async for`` or ``for``.
 
@@ -235,27 +233,25 @@ def read(
             status and headers are passed to the turn, or of boto3; or a single input, such as the complete body of a
             response that was not streamed. ``async for`` accepts sync sources as well, and blocks the event loop while
             they wait.
-        first_event_timeout: seconds until the first event with content (text, reasoning, a call, ...), from the start
-            of reading; None for no limit. When they have passed, the turn ends with the error ``timed_out``.
-        idle_timeout: seconds without input, in the same way. Before the first event it applies only if
-            ``first_event_timeout`` is None. The time in which the caller handles events is not counted.
-        heartbeats: input without events (the comments and pings that servers send while a model is silent) counts as
-            input; False: only input with events does.
+        timeouts: ``Timeouts(first_event=20, idle=60)``: the seconds count from the start of reading. Limits of calls
+            and of runs do not apply here. None for no limit.
 
     Returns:
         An iterator and context manager, both async and sync; it is read once. One that is never used is a
         ``RuntimeWarning``.
 
     Raises:
-        UsageError: the turn is no ``Turn``, or was closed; a timeout is not above 0. While reading: the source is none
-            of these, or is asynchronous and read with ``for``, or is synchronous and has a timeout, which nothing could
-            enforce: set that of the HTTP client instead; the events were read before.
+        UsageError: the turn is no ``Turn``, or was closed; ``timeouts`` is something else. While reading: the source
+            is none of these, or is asynchronous and read with ``for``, or is synchronous and has a timeout, which
+            nothing could enforce: set that of the HTTP client instead; the events were read before.
     """
     if not isinstance(turn, Turn):
         raise UsageError(f"read() takes a Turn first, as in read(Turn('anthropic'), response), not {turn!r}")
     if turn.closed:
         raise UsageError("the turn was read and closed: make a new Turn for the next stream")
-    limits = TimeLimits(first_event_timeout, idle_timeout, heartbeats)
+    if timeouts is not None and not isinstance(timeouts, Timeouts):
+        raise UsageError(f"timeouts must be Timeouts(first_event=..., idle=...), or None, not {timeouts!r}")
+    limits = TimeLimits() if timeouts is None else TimeLimits(timeouts.first_event, timeouts.idle, timeouts.heartbeats)
     return StreamReader(turn, Source(turn, source, limits=limits if limits.has_silence_limit else None))
 
 

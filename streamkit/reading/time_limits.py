@@ -15,7 +15,7 @@ from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Finished, ResponseStarted, UsageReport, Warned
 
-__all__ = ["TIMED_OUT", "TimeLimits", "check_seconds", "has_content"]
+__all__ = ["TIMED_OUT", "TimeLimits", "Timeouts", "check_seconds", "has_content"]
 
 #: The error of a turn whose run is out of time.
 TIMED_OUT = StreamError("timed_out", "the time limit passed before the response had ended")
@@ -40,6 +40,41 @@ def check_seconds(name: str, seconds: object) -> None:
         raise UsageError(f"{name} must be a number of seconds above 0, or None, not {seconds!r}")
 
 
+class Timeouts(Struct, frozen=True):
+    """How long calls, a run and its requests may take. Where a function takes these, a number means ``call``.
+
+    Attributes:
+        call: seconds for each call of a tool; None for no limit. A tool's own timeout takes precedence.
+        run: seconds for all of it, requests and calls; what has not ended by then is ``timed_out``.
+        first_event: seconds from a request to its first event with content (text, reasoning, a call, ...); None for no
+            limit. The turn ends with the error ``timed_out`` then.
+        idle: seconds without input of a response, in the same way; before the first event only if ``first_event`` is
+            None. The time in which the caller handles events is not counted.
+        heartbeats: input without events (the comments and pings that servers send while a model is silent) counts as
+            input; False: only input with events does.
+
+    Raises:
+        UsageError: a number of seconds is not above 0.
+    """
+
+    call: float | None = 30.0
+    run: float | None = None
+    first_event: float | None = None
+    idle: float | None = None
+    heartbeats: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("call", "run", "first_event", "idle"):
+            check_seconds(f"timeouts.{name}", getattr(self, name))
+        if not isinstance(self.heartbeats, bool):
+            raise UsageError(f"timeouts.heartbeats must be True or False, not {self.heartbeats!r}")
+
+    @classmethod
+    def of(cls, value: Timeouts | float | None) -> Timeouts:
+        """Return the time limits that a caller passed: a number means ``call``, None that calls have no limit."""
+        return value if isinstance(value, Timeouts) else cls(call=value)
+
+
 class TimeLimits(Struct, frozen=True):
     """The limits of one request.
 
@@ -48,21 +83,12 @@ class TimeLimits(Struct, frozen=True):
         idle: seconds without input, before the first event only if ``first_event`` is None; None for no limit.
         heartbeats: input without events (comments, pings) ends the silence too.
         deadline: a time of the event loop's clock; None for no limit.
-
-    Raises:
-        UsageError: a number of seconds is not above 0.
     """
 
     first_event: float | None = None
     idle: float | None = None
     heartbeats: bool = True
     deadline: float | None = None
-
-    def __post_init__(self) -> None:
-        check_seconds("first_event_timeout", self.first_event)
-        check_seconds("idle_timeout", self.idle)
-        if not isinstance(self.heartbeats, bool):
-            raise UsageError(f"heartbeats must be True or False, not {self.heartbeats!r}")
 
     @property
     def has_silence_limit(self) -> bool:
@@ -96,9 +122,9 @@ class TimeLimits(Struct, frozen=True):
         if self.deadline is not None and now >= self.deadline:
             return TIMED_OUT
         if self.first_event is not None and not has_first_event:
-            message = f"no event arrived within {self.first_event:g} seconds of the request (first_event_timeout)"
+            message = f"no event arrived within {self.first_event:g} seconds of the request (first_event)"
         else:
-            message = f"no input arrived for {self.idle:g} seconds (idle_timeout)"
+            message = f"no input arrived for {self.idle:g} seconds (idle)"
             if not self.heartbeats:
-                message = f"no input with an event arrived for {self.idle:g} seconds (idle_timeout)"
+                message = f"no input with an event arrived for {self.idle:g} seconds (idle)"
         return StreamError("timed_out", message)

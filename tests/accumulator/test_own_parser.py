@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamkit import (
-    Accumulator,
-    Limits,
-    NormalizedToolChunk,
-    ToolCall,
-    UsageError,
-    WireTraits,
-    process_tool_call_chunk,
-)
+from streamkit import Accumulator, Limits, NormalizedToolChunk, ToolCall, UsageError, process_tool_call_chunk
 from streamkit.events import ToolCallReady
+from streamkit.providers import WireTraits
 
 
 def start(name: str, id: str | None = None, args: str = "", **fields: Any) -> NormalizedToolChunk:

@@ -14,8 +14,9 @@ from typing import Any
 import anyio
 from execution.chat_chunks import answer
 
-from streamkit import Content, ResultEntry, RoundContext, Run, RunEntry, Tool, ToolContext, run_loop
+from streamkit import Content, RoundContext, Run, Tool, ToolContext, run_loop
 from streamkit.bridges.run_store import Claim, RunStore
+from streamkit.execution import ResultEntry, RunEntry
 
 HISTORY = [Content.human("Go.")]
 

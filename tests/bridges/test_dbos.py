@@ -26,10 +26,11 @@ from dbos import error as dbos_error
 from dbos_sqlite import IS_SQLITE_TOO_OLD, REASON
 from execution.chat_chunks import answer
 
-from streamkit import Approval, Content, ResultEntry, RoundContext, Run, Tool, ToolContext, UsageError, run_loop
+from streamkit import Approval, Content, RoundContext, Run, Tool, ToolContext, UsageError, run_loop
 from streamkit.bridges.dbos import DurableRuns, RunFailed
 from streamkit.bridges.run_store import RunStore
 from streamkit.events import Event, RunEnded, Text, ToolCompleted
+from streamkit.execution import ResultEntry
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]  # DBOS requires asyncio
 

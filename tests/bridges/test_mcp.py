@@ -371,7 +371,7 @@ async def test_calls_of_one_run_are_on_the_server_at_the_same_time(session: Any)
 async def test_a_call_from_another_event_loop_is_an_error_and_the_session_continues(session: Any) -> None:
     tools = await by_name(session)
     execution = execute_tool_calls_batched(
-        calls(("files_read", {})), tools=list(tools.values()), provider="anthropic", timeout=5
+        calls(("files_read", {})), tools=list(tools.values()), provider="anthropic", timeouts=5
     )
     update = await anyio.to_thread.run_sync(execution.run_sync)
     assert update.results[0].error == (
@@ -391,7 +391,7 @@ async def test_when_the_server_dies_its_calls_and_later_ones_get_errors(tmp_path
     async with connected(Process(tmp_path)) as session:
         tools = await by_name(session)
         update = await execute_tool_calls_batched(
-            calls(("wait", {}), ("die", {})), tools=list(tools.values()), provider="anthropic", timeout=None
+            calls(("wait", {}), ("die", {})), tools=list(tools.values()), provider="anthropic", timeouts=None
         )
         assert [(result.status, result.error) for result in update.results] == [
             ("error", gone("wait")),

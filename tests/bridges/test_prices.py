@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from execution.chat_chunks import answer
 
-from streamkit import Content, Turn, UsageError, run_loop
+from streamkit import Budget, Content, Turn, UsageError, run_loop
 from streamkit.bridges.prices import cost
 
 genai_prices = pytest.importorskip("genai_prices", reason="prices need the extra 'prices'")
@@ -99,7 +99,9 @@ def test_a_run_ends_when_it_has_spent_its_budget() -> None:
         return answer("", ("look", {}), usage=(1_000_000, 0))
 
     history = [Content.human("Look.")]
-    run = run_loop(ask, provider="openai_chat", tools=[look], history=history, max_cost=3, cost=cost).run_sync()
+    run = run_loop(
+        ask, provider="openai_chat", tools=[look], history=history, budget=Budget(cost=3, price=cost)
+    ).run_sync()
     assert (run.ended, run.rounds, run.cost) == ("budget", 2, 4)
 
 

@@ -15,8 +15,9 @@ import anyio
 import pytest
 from bridges import durable_worker
 
-from streamkit import RequestEntry, ResultEntry, RunState, UsageError
+from streamkit import RunState, UsageError
 from streamkit.bridges.run_store import Claim, ClaimLost, RunStore
+from streamkit.execution import RequestEntry, ResultEntry
 
 pytestmark = pytest.mark.anyio
 

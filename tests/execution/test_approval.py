@@ -85,7 +85,9 @@ async def test_a_resumed_run_continues_with_one_result_a_call_in_call_order() ->
     run = await create_paused_run(house)
     dust, desk = run.pending
     model = ScriptedModel(answer("Done."))
-    resumed = run_loop(model, resume=reload(run.state), approvals={desk.id: False, dust.id: True}, tools=house.tools)
+    resumed = run_loop(
+        model, resume=reload(run.state).answer(approvals={desk.id: False, dust.id: True}), tools=house.tools
+    )
     events = await collect_events(resumed)
     assert resumed.ended == "answered"
     assert house.done == ["look desk", "remove dust"]
@@ -114,7 +116,7 @@ async def test_approvals_may_arrive_one_at_a_time_and_in_any_order(order: tuple[
     for count, position in enumerate(order, 1):
         approvals = {ids[position]: position != 1}
         model = ScriptedModel(answer("Done."))
-        run = await run_loop(model, resume=reload(run.state), approvals=approvals, tools=house.tools)
+        run = await run_loop(model, resume=reload(run.state).answer(approvals=approvals), tools=house.tools)
         left.remove(ids[position])
         if count < 3:
             assert run.ended == "awaiting_approval"
@@ -144,7 +146,7 @@ async def test_an_approval_of_a_resumed_run_may_change_the_arguments_which_are_v
     dust, desk = [call.id for call in run.pending]
     approvals = {dust: Approval(True, arguments={"what": "cobwebs"}), desk: Approval(True, arguments={"who": 1})}
     run = await run_loop(
-        ScriptedModel(answer("Done.")), resume=reload(run.state), approvals=approvals, tools=house.tools
+        ScriptedModel(answer("Done.")), resume=reload(run.state).answer(approvals=approvals), tools=house.tools
     )
     assert house.done == ["look desk", "remove cobwebs"]
     (_, _, first), (_, removed, second), (_, _, third) = results_in(run.contents)
@@ -157,7 +159,7 @@ async def test_a_reason_reaches_the_model() -> None:
     run = await create_paused_run(house, CALLS[1])
     approvals = {run.pending[0].id: Approval(False, reason="dust is load-bearing")}
     model = ScriptedModel(answer("Oh."))
-    await run_loop(model, resume=reload(run.state), approvals=approvals, tools=house.tools)
+    await run_loop(model, resume=reload(run.state).answer(approvals=approvals), tools=house.tools)
     assert "dust is load-bearing" in model.asked[0].request["messages"][2]["content"]
 
 
@@ -201,8 +203,7 @@ async def test_calls_after_a_pending_exclusive_call_run_after_it() -> None:
     assert (run.ended, done, [call.name for call in run.pending]) == ("awaiting_approval", ["read"], ["write"])
     run = await run_loop(
         ScriptedModel(answer("Done.")),
-        resume=reload(run.state),
-        approvals={run.pending[0].id: True},
+        resume=reload(run.state).answer(approvals={run.pending[0].id: True}),
         tools=[read, write],
     )
     assert done == ["read", "write", "read"]
@@ -217,8 +218,7 @@ async def test_a_pause_in_a_later_round_keeps_the_earlier_rounds() -> None:
     assert [content.speaker for content in run.contents] == ["ai", "tool"]
     resumed = await run_loop(
         ScriptedModel(answer("Done.", usage=(30, 3))),
-        resume=reload(run.state),
-        approvals={run.pending[0].id: True},
+        resume=reload(run.state).answer(approvals={run.pending[0].id: True}),
         tools=house.tools,
     )
     assert [content.speaker for content in resumed.contents] == ["ai", "tool", "ai", "tool", "ai"]
@@ -234,7 +234,7 @@ async def test_a_run_paused_with_a_thread_resumes_with_the_thread() -> None:
     run = await run_loop(ScriptedModel(answer("", CALLS[1])), thread=thread, **options)
     assert run.thread == thread
     model = ScriptedModel(answer("Done."))
-    run = await run_loop(model, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=house.tools)
+    run = await run_loop(model, resume=reload(run.state).answer(approvals={run.pending[0].id: True}), tools=house.tools)
     assert [message["role"] for message in run.thread] == ["user", "assistant", "tool", "assistant"]
     assert run.thread[0] == thread[0]
     assert model.asked[0].request["messages"] == run.thread[:3]
@@ -247,7 +247,10 @@ async def test_another_provider_may_resume_a_paused_history() -> None:
     body = message | {"content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn"}
     model = ScriptedModel([body])
     resumed = await run_loop(
-        model, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=house.tools, provider="anthropic"
+        model,
+        resume=reload(run.state).answer(approvals={run.pending[0].id: True}),
+        tools=house.tools,
+        provider="anthropic",
     )
     assert resumed.text == "Done."
     blocks = [block["type"] for message in model.asked[0].request["messages"] for block in message["content"]]
@@ -258,7 +261,7 @@ async def test_a_denying_policy_and_a_removed_tool_give_results_too() -> None:
     house = FakeHouse()
     run = await create_paused_run(house, CALLS[1])
     resumed = await run_loop(
-        ScriptedModel(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True}, tools=[]
+        ScriptedModel(answer("Done.")), resume=reload(run.state).answer(approvals={run.pending[0].id: True}), tools=[]
     )
     [(_, _, status)] = results_in(resumed.contents)
     assert status == "error"
@@ -301,7 +304,7 @@ async def test_any_value_of_a_tool_is_stored_in_the_state() -> None:
     )
     state = RunState.model_validate_json(run.state.model_dump_json())  # type: ignore[union-attr]
     resumed = await run_loop(
-        ScriptedModel(answer("Done.")), resume=state, approvals={run.pending[0].id: True}, tools=[produce, last]
+        ScriptedModel(answer("Done.")), resume=state.answer(approvals={run.pending[0].id: True}), tools=[produce, last]
     )
     results = results_in(resumed.contents)
     assert [status for *_, status in results] == ["completed"] * 9
@@ -321,15 +324,19 @@ async def test_failures_before_the_pause_count_for_the_breaker() -> None:
     run = await run_loop(model, provider="openai_chat", tools=tools, history=HISTORY)
     assert run.ended == "awaiting_approval"
     again = ScriptedModel(answer("", ("fail", {})))
-    run = await run_loop(again, resume=reload(run.state), approvals={run.pending[0].id: True}, tools=tools)
+    run = await run_loop(again, resume=reload(run.state).answer(approvals={run.pending[0].id: True}), tools=tools)
     assert run.ended == "breaker"
 
 
 async def test_pending_calls_have_results_after_cancellation() -> None:
     house = FakeHouse()
     run = await create_paused_run(house)
-    resumed = run_loop(ScriptedModel(answer("Done.")), resume=reload(run.state), approvals={run.pending[0].id: True},
-                       tools=house.tools, approve=lambda call, deps: True)  # fmt: skip
+    resumed = run_loop(
+        ScriptedModel(answer("Done.")),
+        resume=reload(run.state).answer(approvals={run.pending[0].id: True}),
+        tools=house.tools,
+        approve=lambda call, deps: True,
+    )
     async with resumed:
         async for event in resumed:
             if isinstance(event, ToolRunning):
@@ -346,24 +353,28 @@ async def test_pending_calls_have_results_after_cancellation() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"approvals": {"call_1": True}}, "no call 'call_1' awaits approval"),
-        ({"approvals": "pending"}, "True, False or an Approval"),
         ({"history": HISTORY}, "from its state"),
         ({"thread": []}, "from its state"),
         ({"run_key": "other"}, "from its state"),
         ({"tool_choice": "none"}, "from its state"),
         ({"resume": "{}"}, "must be a RunState"),
-        ({"resume": None, "provider": "openai_chat", "history": HISTORY, "approvals": {}}, "pass its state"),
         ({"resume": None, "history": HISTORY}, "needs provider="),
     ],
 )
 async def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None:
     house = FakeHouse()
     run = await create_paused_run(house)
-    if wrong.get("approvals") == "pending":
-        wrong = {"approvals": {run.pending[0].id: "yes"}}
     with pytest.raises(UsageError, match=message):
         run_loop(ScriptedModel(), **{"resume": run.state, "tools": house.tools} | wrong)
+
+
+async def test_a_wrong_answer_is_rejected_when_it_is_given() -> None:
+    run = await create_paused_run(FakeHouse())
+    assert run.state is not None
+    with pytest.raises(UsageError, match="no call 'call_1' awaits approval"):
+        run.state.answer(approvals={"call_1": True})
+    with pytest.raises(UsageError, match="True, False or an Approval"):
+        run.state.answer(approvals={run.pending[0].id: "yes"})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -489,8 +500,8 @@ def remove(what: str) -> str:
 
 async def main():
     state = RunState.model_validate_json(open(sys.argv[1]).read())
-    run = await run_loop(lambda context: answer("All done."), resume=state,
-                         approvals={state.pending[0]: True, state.pending[1]: False}, tools=[remove])
+    answered = state.answer(approvals={state.pending[0]: True, state.pending[1]: False})
+    run = await run_loop(lambda context: answer("All done."), resume=answered, tools=[remove])
     print(json.dumps([run.ended, run.text, [c.model_dump(mode="json") for c in run.contents]]))
 
 anyio.run(main)
@@ -527,10 +538,14 @@ async def test_a_pending_call_still_needs_approval_if_its_tool_no_longer_does() 
     assert again.ended == "awaiting_approval"
     assert house.done == []
     denied = await run_loop(
-        ScriptedModel(answer("Oh.")), resume=reload(again.state), approvals={run.pending[0].id: False}, tools=unasked
+        ScriptedModel(answer("Oh.")),
+        resume=reload(again.state).answer(approvals={run.pending[0].id: False}),
+        tools=unasked,
     )
     assert [status for *_, status in results_in(denied.contents)] == ["denied"]
     allowed = await run_loop(
-        ScriptedModel(answer("Done.")), resume=reload(again.state), approvals={run.pending[0].id: True}, tools=unasked
+        ScriptedModel(answer("Done.")),
+        resume=reload(again.state).answer(approvals={run.pending[0].id: True}),
+        tools=unasked,
     )
     assert (house.done, allowed.ended) == (["remove dust"], "answered")

@@ -10,7 +10,7 @@ from execution.chat_chunks import answer
 from providers.test_cache_marks import EPHEMERAL, HOUR, marks
 from tools.test_declarations import ANSWER, anthropic_call
 
-from streamkit import Content, RunState, TextBlock, Tool, UsageError, run_loop
+from streamkit import Content, Retries, RunState, TextBlock, Tool, UsageError, run_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +79,7 @@ async def test_a_resumed_run_and_a_fallback_are_marked() -> None:
     )
     state = RunState.model_validate_json(run.state.model_dump_json())  # type: ignore[union-attr]
     results = {run.pending[0].id: "yes"}
-    await run_loop(recorded(requests, 1), resume=state, tools=[form], results=results, cache="auto")
+    await run_loop(recorded(requests, 1), resume=state.answer(results=results), tools=[form], cache="auto")
     assert sorted(marks(requests[0])) == ["messages.2.content.0", "system.0", "tools.0"]
 
     def ask(context: Any) -> Any:
@@ -89,7 +89,7 @@ async def test_a_resumed_run_and_a_fallback_are_marked() -> None:
         return ANSWER
 
     del requests[:]
-    options: dict[str, Any] = {"history": HISTORY, "fallbacks": ["anthropic"], "cache": "auto"}
+    options: dict[str, Any] = {"history": HISTORY, "retries": Retries(fallbacks=["anthropic"]), "cache": "auto"}
     await run_loop(ask, provider="openai_chat", **options)
     assert [sorted(marks(body)) for body in requests] == [[], ["messages.0.content.0", "system.0"]]
 

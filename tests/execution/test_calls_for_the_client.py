@@ -17,12 +17,11 @@ from streamkit import (
     UsageError,
     execute_tool_calls_batched,
     execute_tool_calls_sequentially,
-    parse_entry,
     run_loop,
     tool,
 )
 from streamkit.events import ToolAwaitingResult, ToolCompleted, ToolError, ToolRunning
-from streamkit.execution import execute_one_tool
+from streamkit.execution import execute_one_tool, parse_entry
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +140,9 @@ async def test_a_run_continues_with_the_results_of_the_client() -> None:
     run = await run_loop(ask, provider="openai_responses", tools=shell.tools, history=HISTORY, run_key="k")
     state = RunState.model_validate_json(run.state.model_dump_json())  # type: ignore[union-attr]
     output = [{"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
-    async with run_loop(ask, resume=state, results={state.awaiting_results[0]: output}, tools=shell.tools) as run:
+    async with run_loop(
+        ask, resume=state.answer(results={state.awaiting_results[0]: output}), tools=shell.tools
+    ) as run:
         results = [event.result async for event in run if isinstance(event, ToolCompleted)]
     assert (run.ended, shell.ran) == ("answered", False)
     assert [result.value for result in results] == [output]
@@ -164,9 +165,9 @@ async def test_a_result_may_be_a_failure_or_missing() -> None:
     run = await run_loop(ask, provider="openai_chat", history=HISTORY, **options)
     first, second = run.pending
     failed = {first.id: ToolFailed("The person closed the form.")}
-    run = await run_loop(ask, resume=run.state, results=failed, **options)
+    run = await run_loop(ask, resume=run.state.answer(results=failed), **options)
     assert (run.ended, run.pending) == ("awaiting_results", [second])
-    run = await run_loop(ask, resume=run.state, results={second.id: {"b": 3}}, **options)
+    run = await run_loop(ask, resume=run.state.answer(results={second.id: {"b": 3}}), **options)
     assert run.ended == "answered"
     assert [(block.status, block.result, block.error) for block in run.contents[1].blocks] == [  # type: ignore[union-attr]
         ("error", None, "The person closed the form."),
@@ -188,11 +189,11 @@ async def test_results_are_recorded_and_may_be_given_to_a_run_from_its_entries()
 
     run = await run_loop(ask, provider="openai_chat", history=HISTORY, **options)
     one, other = run.pending
-    run = await run_loop(ask, resume=RunState.from_entries(entries), results={other.id: 2}, **options)
+    run = await run_loop(ask, resume=RunState.from_entries(entries).answer(results={other.id: 2}), **options)
     assert (run.ended, run.pending) == ("awaiting_results", [one])
     state = RunState.from_entries(entries)
     assert state.open_calls == [one.id]
-    run = await run_loop(ask, resume=state, results={one.id: 1}, **options)
+    run = await run_loop(ask, resume=state.answer(results={one.id: 1}), **options)
     assert run.ended == "answered"
     assert [block.result for block in run.contents[1].blocks] == [1, "saw", 2]  # type: ignore[union-attr]
 
@@ -211,9 +212,7 @@ async def test_results_of_other_calls_are_refused() -> None:
         ([1], [form, look], "results must be a dict"),
     ):
         with pytest.raises(UsageError, match=message):
-            run_loop(lambda _: answer(), resume=run.state, results=wrong, tools=tools)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="of a paused run"):
-        run_loop(lambda _: answer(), provider="openai_chat", history=HISTORY, results={})
+            run_loop(lambda _: answer(), resume=run.state.answer(results=wrong), tools=tools)  # type: ignore[arg-type]
 
 
 async def test_calls_that_await_approval_have_precedence() -> None:
@@ -227,7 +226,9 @@ async def test_calls_that_await_approval_have_precedence() -> None:
     assert run.ended == "awaiting_approval"
     assert [call.name for call in run.pending] == ["show", "remove"]
     approvals = {run.pending[1].id: True}
-    again = await run_loop(lambda _: answer("Done."), resume=run.state, approvals=approvals, tools=[shown, remove])
+    again = await run_loop(
+        lambda _: answer("Done."), resume=run.state.answer(approvals=approvals), tools=[shown, remove]
+    )
     assert (again.ended, [call.name for call in again.pending]) == ("awaiting_results", ["show"])
 
 

@@ -344,8 +344,7 @@ async def test_a_resumed_run(shape: Any, cancel: str) -> None:
         office, schedule, model = Office(), Schedule(2), Model(answer("Done."))
         run = run_loop(
             model,
-            resume=RunState.model_validate_json(stored),
-            approvals={dust: True},
+            resume=RunState.model_validate_json(stored).answer(approvals={dust: True}),
             approve=office.approve,  # of the other, which is the third call
             tools=office.tools(),
             limit=schedule,

@@ -17,26 +17,25 @@ from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Approval,
+    Budget,
     Content,
-    RequestEntry,
-    ResponseEntry,
-    ResultEntry,
+    Retries,
     RoundContext,
     Run,
-    RunEntry,
     RunState,
     Target,
+    Timeouts,
     Tool,
     ToolCall,
     ToolContext,
     ToolFailed,
     UsageError,
     execute_tool_calls_batched,
-    parse_entry,
     run_loop,
     tool,
 )
 from streamkit.events import RoundFinished, RoundStarted, ToolCompleted, ToolRunning
+from streamkit.execution import RequestEntry, ResponseEntry, ResultEntry, RunEntry, parse_entry
 
 pytestmark = pytest.mark.anyio
 
@@ -149,13 +148,12 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
         FOUR_CALLS, answer("", ("a", {})), answer("Done."), before_follow_up=shortened
     ),
     "an output in the text, corrected": lambda: Scenario(
-        FOUR_CALLS, answer('{"name": 1}'), answer('{"name": "Soup"}'), output=Dish, retries=1
+        FOUR_CALLS, answer('{"name": 1}'), answer('{"name": "Soup"}'), output=Dish
     ),
     "an output in a thread, corrected": lambda: Scenario(
         answer('{"name": 1}'),
         answer('{"name": "Soup"}'),
         output=Dish,
-        retries=1,
         history=None,
         thread=[{"role": "user", "content": "Go."}],
     ),
@@ -164,10 +162,11 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
         answer("", ("final_output", {"name": "Soup"})),
         provider="deepseek",
         output=Dish,
-        retries=1,
     ),
     "a run with a cost": lambda: Scenario(
-        answer("", ("a", {}), usage=(3, 1)), answer("Done.", usage=(5, 2)), cost=lambda turn: turn.usage.input_tokens
+        answer("", ("a", {}), usage=(3, 1)),
+        answer("Done.", usage=(5, 2)),
+        budget=Budget(price=lambda turn: (turn.usage and turn.usage.input_tokens) or 0),
     ),
     "a refusal": lambda: Scenario(answer(refusal="No.")),
     "no text": lambda: Scenario(answer()),
@@ -318,7 +317,7 @@ async def test_a_checkpoint_that_hangs_ends_with_the_time_of_the_run(
 
     scenario = Scenario(FOUR_CALLS, answer("Done."))
     shown: list[Any] = []
-    run = scenario.start(checkpoint, run_timeout=run_timeout)
+    run = scenario.start(checkpoint, timeouts=Timeouts(run=run_timeout))
     start = anyio.current_time()
     with pytest.raises(TimeoutError, match="run_timeout"):
         await watch(run, shown)
@@ -356,8 +355,7 @@ async def test_what_happened_when_the_time_of_the_run_was_over_is_recorded() -> 
         tools=[slow, hang],
         history=HISTORY,
         checkpoint=checkpoint,
-        timeout=None,
-        run_timeout=5,
+        timeouts=Timeouts(call=None, run=5),
     )
     shown: list[Any] = []
     await watch(run, shown)
@@ -410,7 +408,7 @@ async def test_a_fallback_that_responded_is_asked_next() -> None:
     def look() -> str:
         return "saw"
 
-    options: dict[str, Any] = {"tools": [look], "fallbacks": [Target("deepseek", "second")]}
+    options: dict[str, Any] = {"tools": [look], "retries": Retries(fallbacks=[Target("deepseek", "second")])}
     run = await run_loop(
         ask, provider="openai_chat", model="first", history=HISTORY, checkpoint=log.append, run_key="k", **options
     )
@@ -449,7 +447,7 @@ async def test_a_history_that_was_shortened_after_an_overflow_stays_short() -> N
         provider="openai_chat",
         history=history,
         checkpoint=log.append,
-        on_overflow=lambda error, context: replace(context, contents=context.contents[1:]),
+        retries=Retries(on_overflow=lambda error, context: replace(context, contents=context.contents[1:])),
     )
     again = await run_loop(ask, resume=RunState.from_entries(log.entries))
     assert (again.ended, again.history) == ("answered", run.history)
@@ -487,11 +485,11 @@ async def test_decisions_for_a_run_from_its_entries_are_recorded_too() -> None:
     assert (paused.ended, paid) == ("awaiting_approval", [])
     first, second = [call.id for call in paused.pending]
     state = RunState.from_entries(log.entries)
-    paused = await run_loop(ask, resume=state, approvals={first: True}, **options)
+    paused = await run_loop(ask, resume=state.answer(approvals={first: True}), **options)
     assert (paused.ended, paid, [call.id for call in paused.pending]) == ("awaiting_approval", [1], [second])
     state = RunState.from_entries(log.entries)
     assert state.approvals == {first: Approval(True)}
-    run = await run_loop(ask, resume=state, approvals={second: False}, **options)
+    run = await run_loop(ask, resume=state.answer(approvals={second: False}), **options)
     assert (run.ended, paid) == ("answered", [1])
     done = await run_loop(ask, resume=RunState.from_entries(log.entries), **options)
     assert (done.ended, paid, done.contents) == ("answered", [1], run.contents)
@@ -512,7 +510,7 @@ async def test_a_stored_state_approves_nothing() -> None:
             raise OSError("the process ends here")
 
     with pytest.raises(OSError, match="ends here"):
-        await run_loop(lambda _: PAYMENTS, resume=paused.state, approvals=decisions, checkpoint=fail, **options)
+        await run_loop(lambda _: PAYMENTS, resume=paused.state.answer(approvals=decisions), checkpoint=fail, **options)
     state = RunState.from_entries(log.entries)
     assert state.approvals == {call_id: Approval(True) for call_id in decisions}
     stored = RunState.model_validate_json(state.model_dump_json())
@@ -628,6 +626,6 @@ async def test_around_call_is_within_the_timeout_of_the_call() -> None:
 
     calls = [ToolCall(id="x", name="look", index=0, arguments={}, state="complete")]
     update = await execute_tool_calls_batched(
-        calls, tools=[look], provider="openai_chat", around_call=around, timeout=0.01
+        calls, tools=[look], provider="openai_chat", around_call=around, timeouts=0.01
     )
     assert update.results[0].status == "timed_out"

@@ -15,12 +15,15 @@ from execution.fake_model import FakeModel, ScriptedModel, calls_with_status, re
 from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
+    Budget,
     Content,
+    Retries,
     RoundContext,
     Run,
     RunState,
     StreamError,
     StreamInterrupted,
+    Timeouts,
     Tool,
     ToolContext,
     Turn,
@@ -74,9 +77,9 @@ ENDS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "length": ([answer("Hel", finish="length")], [], {}),
     "awaiting_approval": ([answer("", ("pay", {}))], [pay], {}),
     "awaiting_results": ([answer("", ("fill_form", {}))], [FORM], {}),
-    "budget": ([answer("", CALL, usage=(60, 50))], [work], {"max_tokens": 100}),
+    "budget": ([answer("", CALL, usage=(60, 50))], [work], {"budget": 100}),
     "canceled": ([answer("Hello")], [], {}),
-    "timed_out": ([[*answer("Hello")[:2], anyio.Event]], [], {"idle_timeout": 0.01}),
+    "timed_out": ([[*answer("Hello")[:2], anyio.Event]], [], {"timeouts": Timeouts(idle=0.01)}),
     "error": ([[rejected(401)]], [], {}),
 }
 
@@ -130,16 +133,16 @@ async def test_an_exception_of_the_caller_ends_the_run_without_an_error_of_a_tur
 @pytest.mark.anyio
 async def test_a_budget_ends_the_run_after_the_round_that_exceeds_it() -> None:
     model = FakeModel(answer("", CALL, usage=(60, 50)), answer("", CALL, usage=(90, 30)), answer("never asked for"))
-    run = await loop(model, work, max_tokens=200)
+    run = await loop(model, work, budget=200)
     assert (run.ended, run.rounds, len(model.asked)) == ("budget", 2, 2)
     assert calls_with_status(run.contents) == [("work", "completed")] * 2
-    exact = await loop(FakeModel(answer("", CALL, usage=(60, 40)), answer("Done.")), work, max_tokens=100)
+    exact = await loop(FakeModel(answer("", CALL, usage=(60, 40)), answer("Done.")), work, budget=100)
     assert exact.ended == "answered"
 
 
 @pytest.mark.anyio
 async def test_an_answer_beyond_the_budget_is_an_answer() -> None:
-    run = await loop(FakeModel(answer("Hello", usage=(600, 500))), max_tokens=100)
+    run = await loop(FakeModel(answer("Hello", usage=(600, 500))), budget=100)
     assert (run.ended, run.text) == ("answered", "Hello")
 
 
@@ -153,32 +156,34 @@ async def test_costs_are_the_sum_of_the_turns_prices() -> None:
         return (turn.usage.input_tokens or 0) * 0.01 + (turn.usage.output_tokens or 0) * 0.05
 
     model = FakeModel(answer("", CALL, usage=(100, 10)), answer("", CALL, usage=(100, 30)), answer("never"))
-    run = await loop(model, work, cost=price, max_cost=2)
+    run = await loop(model, work, budget=Budget(cost=2, price=price))
     assert (run.ended, run.cost, len(model.asked)) == ("budget", 4.0, 2)
     assert priced == [("openai_chat", "m")] * 2
-    unlimited = await loop(FakeModel(answer("Hello", usage=(100, 10))), cost=price)
+    unlimited = await loop(FakeModel(answer("Hello", usage=(100, 10))), budget=Budget(price=price))
     assert (unlimited.ended, unlimited.cost) == ("answered", 1.5)
 
 
 @pytest.mark.anyio
 async def test_a_resumed_run_has_spent_what_it_had_spent() -> None:
     paused = await loop(
-        FakeModel(answer("", ("pay", {}), usage=(60, 50))), pay, cost=lambda turn: 3.0, max_cost=5, max_tokens=200
+        FakeModel(answer("", ("pay", {}), usage=(60, 50))),
+        pay,
+        budget=Budget(tokens=200, cost=5, price=lambda turn: 3.0),
     )
     assert (paused.ended, paused.cost) == ("awaiting_approval", 3.0)
     assert paused.state is not None
     state = RunState.model_validate_json(paused.state.model_dump_json())
-    options: dict[str, Any] = {"tools": [pay], "approvals": {state.pending[0]: True}}
+    options: dict[str, Any] = {"tools": [pay], "resume": state.answer(approvals={state.pending[0]: True})}
     more = answer("", ("pay", {}), usage=(1, 1))
-    by_cost = await run_loop(FakeModel(more), resume=state, cost=lambda turn: 3.0, max_cost=2, **options)
+    by_cost = await run_loop(FakeModel(more), budget=Budget(cost=2, price=lambda turn: 3.0), **options)
     assert (by_cost.ended, by_cost.cost, by_cost.rounds) == ("budget", 3.0, 1)
-    by_tokens = await run_loop(FakeModel(more), resume=state, max_tokens=109, **options)
+    by_tokens = await run_loop(FakeModel(more), budget=109, **options)
     assert (by_tokens.ended, by_tokens.rounds) == ("budget", 1)
 
 
 @pytest.mark.anyio
 async def test_a_turn_without_usage_is_reported() -> None:
-    run = loop(FakeModel(answer("", CALL), answer("", CALL), answer("Done.")), work, max_tokens=1)
+    run = loop(FakeModel(answer("", CALL), answer("", CALL), answer("Done.")), work, budget=1)
     warned = [event.code for event in await collect(run) if isinstance(event, Warned)]
     assert (run.ended, warned) == ("answered", ["usage_unknown"])
     assert [warning.code for warning in run.warnings] == ["usage_unknown"]
@@ -187,26 +192,31 @@ async def test_a_turn_without_usage_is_reported() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("price", [None, math.nan, "a lot", 10**400])
 async def test_a_price_that_is_no_number_is_an_error_of_the_program(price: Any) -> None:
-    run = loop(FakeModel(answer("", CALL, usage=(1, 1))), work, cost=lambda turn: price, max_cost=1)
-    with pytest.raises(UsageError, match=f"cost must return a number for the model 'm', not {repr(price)[:9]}"):
+    run = loop(FakeModel(answer("", CALL, usage=(1, 1))), work, budget=Budget(cost=1, price=lambda turn: price))
+    with pytest.raises(UsageError, match=f"budget.price must return a number for the model 'm', not {repr(price)[:9]}"):
         await run
 
 
 @pytest.mark.parametrize(
-    ("options", "error"),
+    ("group", "options", "error"),
     [
-        ({"max_tokens": 0}, "max_tokens must be the number of tokens"),
-        ({"max_tokens": 1.5}, "max_tokens must be"),
-        ({"max_cost": 0, "cost": len}, "max_cost must be a number above 0"),
-        ({"max_cost": True, "cost": len}, "max_cost must be"),
-        ({"max_cost": 1}, "max_cost needs cost="),
-        ({"cost": 3}, "cost must be a function"),
-        ({"on_overflow": 3}, "on_overflow must be a function"),
+        (Budget, {"tokens": 0}, "budget.tokens must be the number of tokens"),
+        (Budget, {"tokens": 1.5}, "budget.tokens must be"),
+        (Budget, {"cost": 0, "price": len}, "budget.cost must be a number above 0"),
+        (Budget, {"cost": True, "price": len}, "budget.cost must be"),
+        (Budget, {"cost": 1}, "needs price="),
+        (Budget, {"price": 3}, "budget.price must be a function"),
+        (Retries, {"on_overflow": 3}, "retries.on_overflow must be a function"),
     ],
 )
-def test_wrong_options(options: dict[str, Any], error: str) -> None:
+def test_wrong_options(group: type, options: dict[str, Any], error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        loop(FakeModel(), **options)
+        group(**options)
+
+
+def test_a_number_as_budget_is_one_of_tokens() -> None:
+    with pytest.raises(UsageError, match=r"budget.tokens must be the number of tokens of a run, at least 1, not 0"):
+        loop(FakeModel(), budget=0)
 
 
 # ---------------------------------------------------------------- a context that overflows
@@ -226,7 +236,7 @@ async def test_a_history_that_overflows_is_shortened_once() -> None:
         return replace(context, contents=context.contents[-1:])
 
     model = ScriptedModel(rejected(400, OVERFLOW), answer("", CALL), answer("Hello"))
-    run = loop(model, work, history=[Content.human("Old."), *HISTORY], on_overflow=shorten)
+    run = loop(model, work, history=[Content.human("Old."), *HISTORY], retries=Retries(on_overflow=shorten))
     shown = await collect(run)
     assert [(error.code, error.limit, error.requested, count) for error, count in seen] == [
         ("context_overflow", 8192, 9001, 2)
@@ -245,7 +255,7 @@ async def test_a_second_overflow_is_the_error() -> None:
         return context
 
     model = ScriptedModel(rejected(400, OVERFLOW), rejected(400, OVERFLOW))
-    run = loop(model, on_overflow=shorten, retries=3)
+    run = loop(model, retries=Retries(requests=3, on_overflow=shorten))
     with pytest.raises(StreamInterrupted, match="context_overflow"):
         await run
     assert (len(asked), len(model.asked)) == (1, 2)
@@ -259,14 +269,14 @@ async def test_run_timeout_ends_the_hook_and_leaves_the_error() -> None:
 
     model = ScriptedModel(rejected(400, OVERFLOW))
     with pytest.raises(StreamInterrupted, match="context_overflow"):
-        await loop(model, on_overflow=shorten, fallbacks=["groq"], run_timeout=5)
+        await loop(model, retries=Retries(fallbacks=["groq"], on_overflow=shorten), timeouts=Timeouts(run=5))
     assert len(model.asked) == 1
 
 
 @pytest.mark.anyio
 async def test_a_hook_without_a_context_leaves_it_to_the_fallbacks() -> None:
     model = ScriptedModel(rejected(400, OVERFLOW), answer("Hello"))
-    run = await loop(model, on_overflow=lambda error, context: None, fallbacks=["groq"])
+    run = await loop(model, retries=Retries(fallbacks=["groq"], on_overflow=lambda error, context: None))
     assert [context.provider.name for context in model.asked] == ["openai_chat", "groq"]
     assert run.text == "Hello"
 
@@ -277,12 +287,12 @@ async def test_other_errors_do_not_call_the_hook() -> None:
         raise AssertionError
 
     with pytest.raises(StreamInterrupted):
-        await loop(ScriptedModel(rejected(400)), on_overflow=never)
+        await loop(ScriptedModel(rejected(400)), retries=Retries(on_overflow=never))
 
 
 @pytest.mark.anyio
 async def test_a_hook_that_returns_something_else() -> None:
-    run = loop(ScriptedModel(rejected(400, OVERFLOW)), on_overflow=lambda error, context: [])
+    run = loop(ScriptedModel(rejected(400, OVERFLOW)), retries=Retries(on_overflow=lambda error, context: []))  # type: ignore[arg-type, return-value]
     with pytest.raises(UsageError, match="on_overflow must return a RoundContext or None, not list"):
         await run
 

@@ -16,7 +16,7 @@ from execution.executor_checks import EXECUTORS, calls, collect_events, wipe
 from waiting import PATIENCE
 
 from streamkit import (
-    Execution,
+    Timeouts,
     ToolContext,
     ToolFailed,
     Turn,
@@ -25,6 +25,7 @@ from streamkit import (
     execute_tool_calls_sequentially,
     tool,
 )
+from streamkit.execution import Execution
 from streamkit.providers.provider import Provider
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +77,7 @@ async def test_run_sync_is_rejected_inside_an_event_loop() -> None:
     await execution
 
 
-@pytest.mark.parametrize("numbers", [{"limit": 0}, {"timeout": 0}, {"run_timeout": -1}])
+@pytest.mark.parametrize("numbers", [{"limit": 0}, {"timeouts": 0}, {"timeouts": "5"}])
 async def test_numbers_out_of_range_are_rejected(numbers: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(numbers))):
         execute_tool_calls_batched([], tools=[], provider="gemini", **numbers)
@@ -147,10 +148,10 @@ async def test_a_tool_sees_the_deadline_of_all_calls_and_of_its_caller(execute: 
         deadlines.append(anyio.current_effective_deadline())
 
     start = anyio.current_time()
-    await execute(calls("tell"), tools=[tell], provider="gemini", timeout=None)
-    await execute(calls("tell"), tools=[tell], provider="gemini", run_timeout=20.0)
+    await execute(calls("tell"), tools=[tell], provider="gemini", timeouts=None)
+    await execute(calls("tell"), tools=[tell], provider="gemini", timeouts=Timeouts(run=20.0))
     with anyio.fail_after(10.0):
-        await execute(calls("tell"), tools=[tell], provider="gemini", run_timeout=20.0)
+        await execute(calls("tell"), tools=[tell], provider="gemini", timeouts=Timeouts(run=20.0))
     assert deadlines[0] == float("inf")
     assert start + 20 <= deadlines[1] < start + 30
     assert start + 10 <= deadlines[2] < start + 20

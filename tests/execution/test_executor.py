@@ -18,6 +18,7 @@ from waiting import PATIENCE
 
 from streamkit import (
     Schedule,
+    Timeouts,
     Tool,
     ToolCall,
     ToolContext,
@@ -147,7 +148,7 @@ async def test_a_hanging_tool_times_out_and_is_canceled() -> None:
         finally:
             ended.append("cleaned up")
 
-    result = await run_one(hang, timeout=0.05)
+    result = await run_one(hang, timeouts=0.05)
     assert result.status == "timed_out"
     assert "0.05 seconds" in (result.error or "")
     assert ended == ["cleaned up"]
@@ -158,7 +159,7 @@ async def test_a_tools_own_timeout_takes_precedence() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
-    assert (await run_one(tool(hang, timeout=3600), timeout=None)).status == "timed_out"
+    assert (await run_one(tool(hang, timeout=3600), timeouts=None)).status == "timed_out"
 
 
 @on_a_virtual_clock
@@ -167,7 +168,7 @@ async def test_a_timeout_of_the_tools_own_is_an_error() -> None:
         with anyio.fail_after(0.01):
             await anyio.sleep_forever()
 
-    result = await run_one(wait, timeout=5)
+    result = await run_one(wait, timeouts=5)
     assert result.status == "error"
     assert "TimeoutError" in (result.error or "")
 
@@ -180,7 +181,7 @@ async def test_a_hanging_thread_times_out_and_the_result_reports_that_it_still_r
         gate.wait(30)
         seen.append(context.canceled)
 
-    result = await run_one(hang, timeout=0.05)
+    result = await run_one(hang, timeouts=0.05)
     gate.set()
     assert result.status == "timed_out"
     assert "may still finish" in (result.error or "")
@@ -200,7 +201,7 @@ async def test_abandoned_threads_occupy_their_places_until_they_return() -> None
         return "done"
 
     schedule = Schedule(2)
-    execute = partial(execute_tool_calls_batched, tools=[hang, quick], provider="gemini", limit=schedule, timeout=0.05)
+    execute = partial(execute_tool_calls_batched, tools=[hang, quick], provider="gemini", limit=schedule, timeouts=0.05)
     update = await execute(calls(*["hang"] * 4, *["quick"] * 2))
     assert [result.status for result in update.results] == ["timed_out"] * 2 + ["error"] * 4
     assert all("still run in threads" in (result.error or "") for result in update.results[2:])
@@ -301,7 +302,7 @@ async def test_progress_is_not_delayed_until_the_next_value() -> None:
         await gate.wait()
         yield "whole"
 
-    async with execute_tool_calls_batched(calls("work"), tools=[work], provider="gemini", timeout=2) as execution:
+    async with execute_tool_calls_batched(calls("work"), tools=[work], provider="gemini", timeouts=2) as execution:
         async for event in execution:
             if isinstance(event, ToolProgress):
                 gate.set()
@@ -421,7 +422,7 @@ async def test_batched_calls_run_concurrently() -> None:
         return name
 
     update = await execute_tool_calls_batched(
-        calls(("meet", {"name": "a"}), ("meet", {"name": "b"})), tools=[meet], provider="gemini", timeout=2
+        calls(("meet", {"name": "a"}), ("meet", {"name": "b"})), tools=[meet], provider="gemini", timeouts=2
     )
     assert [result.value for result in update.results] == ["a", "b"]
 
@@ -463,7 +464,11 @@ async def test_run_timeout_ends_all_calls_and_returns_the_update() -> None:
         return "done"
 
     execution = execute_tool_calls_batched(
-        calls("quick", "hang", "hang", "hang"), tools=[hang, quick], provider="gemini", limit=2, run_timeout=0.05
+        calls("quick", "hang", "hang", "hang"),
+        tools=[hang, quick],
+        provider="gemini",
+        limit=2,
+        timeouts=Timeouts(run=0.05),
     )
     await collect_events(execution)
     assert [result.status for result in execution.update.results] == [

@@ -143,7 +143,7 @@ async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_or_
             ended.append("hang")
 
     before = tasks_and_threads()
-    execution = execute(closed_turn("", ("hang", {})), tools=[hang], timeout=None)
+    execution = execute(closed_turn("", ("hang", {})), tools=[hang], timeouts=None)
     events = await collect_events(execution)
     assert [type(event) for event in events] == [ToolRunning, ToolTimedOut]
     [result] = execution.update.results
@@ -151,7 +151,7 @@ async def test_ex_003_a_tool_that_never_returns_times_out_and_leaves_no_task_or_
     assert ended == ["hang"]
     assert is_nothing_left(before)
 
-    run = await loop(FakeModel(answer("", ("hang", {})), answer("Too slow.")), hang, timeout=None)
+    run = await loop(FakeModel(answer("", ("hang", {})), answer("Too slow.")), hang, timeouts=None)
     assert calls_with_status(run.contents) == [("hang", "timed_out")]
     assert (run.ended, run.text) == ("answered", "Too slow.")
     assert ended == ["hang", "hang"]
@@ -319,7 +319,7 @@ async def test_ex_007_of_a_mixed_batch_one_call_runs_and_the_pending_one_is_adde
     [waiting] = paused.pending
     state = RunState.model_validate_json(paused.state.model_dump_json())
     model = FakeModel(answer("Done."))
-    run = run_loop(model, resume=state, approvals={waiting.id: True}, tools=[look, remove])
+    run = run_loop(model, resume=state.answer(approvals={waiting.id: True}), tools=[look, remove])
     events = await collect_events(run)
     assert ran == ["look", "remove"]
     assert [event.call.name for event in events_of_type(ToolCompleted, events)] == ["remove"]
@@ -609,7 +609,7 @@ async def test_ex_014_a_thread_that_cannot_be_stopped_is_reported() -> None:
         go.wait(PATIENCE)
 
     try:
-        run = loop(FakeModel(answer("", ("block", {})), answer("Too slow.")), block, timeout=0.5)
+        run = loop(FakeModel(answer("", ("block", {})), answer("Too slow.")), block, timeouts=0.5)
         events = await collect_events(run)
         assert calls_with_status(run.contents) == [("block", "timed_out")]
         expected = "block did not finish within 0.5 seconds. Its thread cannot be stopped and may still finish."

@@ -484,7 +484,7 @@ class PausedRuns(RuleBasedStateMachine):
             given[each] = data.draw(st.sampled_from([True, False, Approval(True), Approval(False, reason="no")]))
             self.answers[each] = given[each] if isinstance(given[each], bool) else given[each].allow
         before = self.ran.copy()
-        self.run(resume=state, approvals=given)
+        self.run(resume=state.answer(approvals=given))
         now = {each for each, count in (self.ran - before).items() if count}
         refused = {each for each, allowed in self.answers.items() if not allowed}
         assert not now & refused
@@ -501,7 +501,9 @@ class PausedRuns(RuleBasedStateMachine):
 
         async def main() -> Any:
             before = tool_threads()
-            run = run_loop(self.model, resume=state, approvals=approvals, tools=self.tools(Counter()), shape=self.shape)
+            run = run_loop(
+                self.model, resume=state.answer(approvals=approvals), tools=self.tools(Counter()), shape=self.shape
+            )
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(wait_for, run)

@@ -17,7 +17,9 @@ from streamkit import (
     Limits,
     RoundContext,
     StreamInterrupted,
+    Timeouts,
     Turn,
+    TurnOptions,
     Usage,
     UsageError,
     execute_tool_calls_batched,
@@ -409,7 +411,7 @@ async def test_run_timeout_in_the_stream() -> None:
             yield each
         await anyio.sleep_forever()
 
-    run = loop(lambda context: stream(), run_timeout=0.05)
+    run = loop(lambda context: stream(), timeouts=Timeouts(run=0.05))
     events: list[Event] = []
     with pytest.raises(StreamInterrupted) as caught:  # noqa: PT012 - the events before it are wanted
         async with run:
@@ -428,7 +430,7 @@ async def test_run_timeout_while_the_stream_is_opened() -> None:
     async def ask(context: Any) -> None:
         await anyio.sleep_forever()
 
-    run = loop(ask, run_timeout=0.05)
+    run = loop(ask, timeouts=Timeouts(run=0.05))
     with pytest.raises(StreamInterrupted, match="timed_out"):
         await run
     assert (run.ended, run.contents) == ("timed_out", [])
@@ -439,7 +441,7 @@ async def test_run_timeout_in_a_tool_gives_its_result() -> None:
     async def hang() -> None:
         await anyio.sleep_forever()
 
-    run = await loop(Model(answer("", ("hang", {}))), tools=[hang], run_timeout=0.05, timeout=None)
+    run = await loop(Model(answer("", ("hang", {}))), tools=[hang], timeouts=Timeouts(call=None, run=0.05))
     assert run.ended == "timed_out"
     assert run.contents[1].blocks[0].status == "timed_out"
 
@@ -453,7 +455,7 @@ async def test_run_timeout_in_a_hook_ends_the_run_after_its_last_round() -> None
         return "done"
 
     model = Model(answer("", ("good", {})), answer("Done."))
-    run = loop(model, tools=[good], before_follow_up=[summarize, summarize], run_timeout=5)
+    run = loop(model, tools=[good], before_follow_up=[summarize, summarize], timeouts=Timeouts(run=5))
     start = anyio.current_time()
     async with run:
         events = [event async for event in run]
@@ -472,7 +474,7 @@ async def test_no_request_is_made_after_a_hook_that_took_the_time_of_the_run() -
             await anyio.sleep(9)
 
     model = Model(answer("", ("good", {})), answer("Done."))
-    run = await loop(model, tools=[good], before_follow_up=prepare, run_timeout=5)
+    run = await loop(model, tools=[good], before_follow_up=prepare, timeouts=Timeouts(run=5))
     assert (run.ended, len(model.asked)) == ("timed_out", 1)
 
 
@@ -602,8 +604,7 @@ async def test_a_provider_that_always_pauses_ends_the_run() -> None:
         ({"tool_choice": "nope"}, "tool_choice"),
         ({"max_rounds": 0}, "max_rounds"),
         ({"limit": 0}, "limit"),
-        ({"timeout": -1}, "timeout"),
-        ({"run_timeout": 0}, "run_timeout"),
+        ({"timeouts": -1}, "timeouts.call"),
         ({"tools": [get_weather, tool(get_weather)]}, "two tools"),
     ],
 )
@@ -643,19 +644,19 @@ async def test_a_custom_loop() -> None:
 async def test_a_runs_turns_recover_leaked_markup() -> None:
     leaked = '<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>'
     model = Model(answer(leaked), answer("It rains."))
-    run = await loop(model, provider="openai_compatible", leaked_markup="recover")
+    run = await loop(model, provider="openai_compatible", turn=TurnOptions(leaked_markup="recover"))
     assert run.text == "It rains."
     assert [block.result for block in run.contents[1].blocks] == ["Oslo: rain"]
 
 
 async def test_a_runs_turns_recover_only_calls_of_the_offered_tools() -> None:
     leaked = '<tool_call>{"name": "drop_table", "arguments": {"city": "Oslo"}}</tool_call>'
-    run = await loop(Model(answer(leaked)), provider="openai_compatible", leaked_markup="recover")
+    run = await loop(Model(answer(leaked)), provider="openai_compatible", turn=TurnOptions(leaked_markup="recover"))
     assert (run.text, run.ended, run.turn.calls) == (leaked, "answered", [])
 
 
 async def test_a_runs_turns_have_its_limits() -> None:
     with pytest.raises(StreamInterrupted, match="limit_exceeded"):
-        await loop(Model(answer("Far too long.")), turn_limits=Limits(text=5))
+        await loop(Model(answer("Far too long.")), turn=TurnOptions(limits=Limits(text=5)))
     with pytest.raises(UsageError, match="leaked_markup"):
-        loop(Model(), leaked_markup="remove")
+        loop(Model(), turn=TurnOptions(leaked_markup="remove"))

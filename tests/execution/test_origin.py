@@ -13,6 +13,7 @@ from execution.fake_model import FakeModel, ids_in_messages
 
 from streamkit import (
     Content,
+    Retries,
     RoundContext,
     RunState,
     Target,
@@ -100,7 +101,7 @@ async def test_a_fallback_to_another_model_of_the_provider_gets_no_state_of_the_
     )
     run = await run_loop(
         model, provider="anthropic", tools=[look], history=[Content.human("Look.")], model=SONNET, endpoint=ANTHROPIC,
-        fallbacks=[Target("anthropic", model="glm-4.7", endpoint=ZAI)],
+        retries=Retries(fallbacks=[Target("anthropic", model="glm-4.7", endpoint=ZAI)]),
     )  # fmt: skip
     assert [(context.model, context.endpoint) for context in model.asked] == [
         (SONNET, ANTHROPIC), (SONNET, ANTHROPIC), ("glm-4.7", ZAI)
@@ -121,14 +122,14 @@ async def test_a_paused_run_of_a_fallback_is_resumed_with_its_model() -> None:
         tools=[ask_first],
         history=[Content.human("Look.")],
         model="gpt-5",
-        fallbacks=[target],
+        retries=Retries(fallbacks=[target]),
     )
     assert run.ended == "awaiting_approval"
     assert run.state is not None
     state = RunState.model_validate_json(run.state.model_dump_json())
     assert (state.provider, state.model, state.endpoint) == ("anthropic", "glm-4.7", ZAI)
     model = FakeModel(anthropic({"type": "text", "text": "Blue."}, model="glm-4.7"))
-    resumed = await run_loop(model, tools=[ask_first], resume=state, approvals={run.pending[0].id: True})
+    resumed = await run_loop(model, tools=[ask_first], resume=state.answer(approvals={run.pending[0].id: True}))
     assert resumed.ended == "answered"
     assert (model.asked[0].model, model.asked[0].endpoint) == ("glm-4.7", ZAI)
     assert SIGNED in model.requests[0]["messages"][1]["content"]

@@ -13,7 +13,7 @@ from execution.chat_chunks import answer
 from execution.fake_model import FakeModel
 from pydantic import BaseModel
 
-from streamkit import Content, Growing, InvalidOutput, Run, RunState, UsageError, run_loop, tool
+from streamkit import Content, Growing, InvalidOutput, Retries, Run, RunState, UsageError, run_loop, tool
 from streamkit.events import RoundFinished, ToolCompleted, ToolError
 from streamkit.testing import Call, Reply, serve
 
@@ -71,7 +71,7 @@ async def test_tools_run_before_the_output() -> None:
 
 async def test_the_model_corrects_a_wrong_output() -> None:
     model = FakeModel(says(WRONG), says("I do not know."), says(f"```json\n{GOOD}\n```"))
-    run = await start(model, retries=2)
+    run = await start(model, retries=Retries(output=2))
     assert run.output == RECIPE
     assert (run.ended, run.rounds) == ("answered", 3)
     assert [content.speaker for content in run.contents] == ["ai", "human", "ai", "human", "ai"]
@@ -83,14 +83,14 @@ async def test_the_model_corrects_a_wrong_output() -> None:
 
 async def test_with_a_thread_the_correction_is_a_message_of_the_provider() -> None:
     model = FakeModel(says(WRONG), says(GOOD))
-    run = await start(model, thread=[{"role": "user", "content": "A soup."}], retries=1)
+    run = await start(model, thread=[{"role": "user", "content": "A soup."}], retries=Retries(output=1))
     assert run.output == RECIPE
     assert [message["role"] for message in run.thread] == ["user", "assistant", "user", "assistant"]
 
 
 @pytest.mark.parametrize(("retries", "max_rounds", "rounds"), [(0, 8, 1), (1, 8, 2), (5, 2, 2)])
 async def test_an_output_that_stays_wrong_is_raised(retries: int, max_rounds: int, rounds: int) -> None:
-    run = start(FakeModel(says(WRONG)), retries=retries, max_rounds=max_rounds)
+    run = start(FakeModel(says(WRONG)), retries=Retries(output=retries), max_rounds=max_rounds)
     counts: Counter[type] = Counter()
 
     async def watch() -> None:
@@ -121,7 +121,7 @@ async def test_a_call_of_the_output_tool_ends_the_run() -> None:
 
 async def test_a_wrong_call_is_corrected_by_its_result() -> None:
     model = FakeModel(gives(("final_output", {"name": "Soup"})), gives(("final_output", {"name": "Soup", "price": 2})))
-    run = start(model, provider="deepseek", retries=1)
+    run = start(model, provider="deepseek", retries=Retries(output=1))
     async with run:
         errors = [event.result.error async for event in run if isinstance(event, ToolError)]
     assert errors == ["the output does not fit Recipe: price is missing"]
@@ -129,7 +129,7 @@ async def test_a_wrong_call_is_corrected_by_its_result() -> None:
 
 
 async def test_a_call_that_stays_wrong_is_raised() -> None:
-    run = start(FakeModel(gives(("final_output", {"name": "Soup"}))), provider="deepseek", retries=1)
+    run = start(FakeModel(gives(("final_output", {"name": "Soup"}))), provider="deepseek", retries=Retries(output=1))
     with pytest.raises(InvalidOutput, match="price is missing"):
         await run
     assert (run.ended, run.rounds) == ("error", 2)
@@ -167,7 +167,7 @@ async def test_a_run_that_waits_for_approval_is_resumed_with_its_output() -> Non
     assert run.state is not None
     state = RunState.model_validate_json(run.state.model_dump_json())
     approvals = {call.id: True for call in state.calls}
-    resumed = await run_loop(model, resume=state, approvals=approvals, tools=[asking], output=Recipe)
+    resumed = await run_loop(model, resume=state.answer(approvals=approvals), tools=[asking], output=Recipe)
     assert resumed.output == RECIPE
 
 
@@ -178,7 +178,13 @@ async def test_a_fallback_gets_the_output_in_its_own_form() -> None:
         assert [each["function"]["name"] for each in context.request["tools"]] == ["final_output"]
         return gives(("final_output", {"name": "Soup", "price": 2}))
 
-    run = await run_loop(ask, provider="openai_chat", history=ASK, fallbacks=["deepseek"], output=Recipe)
+    run = await run_loop(
+        ask,
+        provider="openai_chat",
+        history=ASK,
+        retries=Retries(fallbacks=["deepseek"]),
+        output=Recipe,
+    )
     assert run.output == Recipe(name="Soup", price=Decimal(2))
 
 
@@ -207,7 +213,14 @@ async def test_it_grows_over_http_on_every_form(provider: str, model: str, reply
         def ask(context: Any) -> Any:
             return server_request(http, server, provider, model, context)
 
-        async with run_loop(ask, provider=provider, model=model, history=ASK, output=Recipe, retries=1) as run:
+        async with run_loop(
+            ask,
+            provider=provider,
+            model=model,
+            history=ASK,
+            output=Recipe,
+            retries=1,
+        ) as run:
             async for event in run:
                 growing.handle(event)
     assert run.output.name == "Soup"

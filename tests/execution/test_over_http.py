@@ -20,7 +20,7 @@ import pytest
 from execution.fake_model import calls_with_status
 from waiting import PATIENCE, wait_until
 
-from streamkit import Content, RunState, StreamInterrupted, run_loop, tool
+from streamkit import Content, Retries, RunState, StreamInterrupted, Timeouts, run_loop, tool
 from streamkit.events import Event, Failed, ToolTimedOut, Warned
 from streamkit.testing import Call, Disconnect, Reply, Request, Server, Stall, Status, serve
 
@@ -382,7 +382,7 @@ async def test_a_connection_lost_before_the_first_event_is_retried(provider: str
 @pytest.mark.parametrize("provider", PATHS)
 async def test_a_connection_lost_after_the_first_event_is_not_retried(provider: str) -> None:
     async with http([Reply("It ", Disconnect(), "rains."), Reply("never asked for")]) as ask:
-        run = loop(ask, provider=provider, retries=1, fallbacks=["openai_chat"])
+        run = loop(ask, provider=provider, retries=Retries(requests=1, fallbacks=["openai_chat"]))
         with pytest.raises(StreamInterrupted) as caught:
             await collect_events(run)
         assert ask.connections == []
@@ -430,7 +430,7 @@ async def test_a_fallback_continues_over_another_wire_when_the_first_provider_fa
         return Reply("Let me look.", OSLO, OSLO) if request.number == 0 else Status(529, "overloaded", retry_after=0.0)
 
     async with http(script) as ask:
-        run = loop(ask, Weather().tools, first, retries=1, fallbacks=[second])
+        run = loop(ask, Weather().tools, first, retries=Retries(requests=1, fallbacks=[second]))
         events = await collect_events(run)
         assert [(request.provider, request.status) for request in ask.server.requests] == [
             (first, 200),
@@ -459,7 +459,7 @@ async def test_a_run_that_awaits_approval_has_no_connection_and_resumes_in_anoth
         oslo, bergen = [call.id for call in run.pending]
     async with http(Reply("Booked.")) as ask:  # later, elsewhere
         state = RunState.model_validate_json(stored)
-        resumed = await loop(ask, Weather().tools, second, resume=state, approvals={oslo: True, bergen: False})
+        resumed = await loop(ask, Weather().tools, second, resume=state.answer(approvals={oslo: True, bergen: False}))
         assert [request.status for request in ask.server.requests] == [200]  # it refuses what the provider would
     assert (resumed.ended, resumed.text) == ("answered", "Booked.")
     assert calls_with_status(resumed.contents) == [
@@ -477,7 +477,7 @@ async def test_a_run_that_awaits_approval_has_no_connection_and_resumes_in_anoth
 )
 async def test_run_timeout_closes_a_stalled_response(reply: Reply) -> None:
     async with http(reply) as ask:
-        run = loop(ask, run_timeout=0.3)
+        run = loop(ask, timeouts=Timeouts(run=0.3))
         with pytest.raises(StreamInterrupted, match="timed_out"):
             await run
         assert ask.connections == []
@@ -492,7 +492,7 @@ async def test_run_timeout_before_the_response_has_started() -> None:
         return "late"
 
     async with http(silence) as ask:
-        run = loop(ask, run_timeout=0.3, retries=3)
+        run = loop(ask, timeouts=Timeouts(run=0.3), retries=3)
         with pytest.raises(StreamInterrupted, match="timed_out"):
             await run
         assert ask.connections == []
@@ -501,7 +501,7 @@ async def test_run_timeout_before_the_response_has_started() -> None:
 
 async def test_run_timeout_while_a_tool_runs_gives_its_result() -> None:
     async with http([Reply("Now.", Call("walk", {"city": "Oslo"})), Reply("never asked for")]) as ask:
-        run = loop(ask, Weather().tools, run_timeout=2, timeout=None)
+        run = loop(ask, Weather().tools, timeouts=Timeouts(call=None, run=2))
         events = await collect_events(run)
         assert len(ask.server.requests) == 1
     assert run.ended == "timed_out"

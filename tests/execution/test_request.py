@@ -14,7 +14,7 @@ from execution.chat_chunks import answer, as_bytes
 from execution.fake_model import ScriptedModel, rejected
 from virtual_clock import on_a_virtual_clock
 
-from streamkit import Content, RoundContext, StreamError, StreamInterrupted, UsageError, run_loop
+from streamkit import Content, Retries, RoundContext, StreamError, StreamInterrupted, Timeouts, UsageError, run_loop
 from streamkit.events import Event, Failed, Warned
 from streamkit.execution.run import request
 from streamkit.execution.run.request import delay, is_retryable
@@ -140,7 +140,7 @@ async def test_a_429_that_waiting_cannot_help_is_not_asked_again(delays: list[fl
         await loop(model, retries=3)
     assert (len(model.asked), delays) == (1, [])
     model = ScriptedModel(rejected(429, body=body), answer("Rain."))
-    run = loop(model, retries=3, fallbacks=["groq"])
+    run = loop(model, retries=Retries(requests=3, fallbacks=["groq"]))
     await run
     assert (run.text, [context.provider.name for context in model.asked]) == ("Rain.", ["openai_chat", "groq"])
 
@@ -199,7 +199,7 @@ async def test_a_stream_that_failed_after_its_first_event_is_never_retried(delay
 
     model = ScriptedModel(broken(), answer("It rains."))
     with pytest.raises(StreamInterrupted):
-        await loop(model, retries=3, fallbacks=["anthropic"])
+        await loop(model, retries=Retries(requests=3, fallbacks=["anthropic"]))
     assert (len(model.asked), delays) == (1, [])
 
 
@@ -223,7 +223,7 @@ async def test_a_stream_that_failed_before_its_first_event_is_closed(delays: lis
 async def test_there_is_no_attempt_after_run_timeout() -> None:
     model = ScriptedModel(*[rejected(429, headers={"retry-after": "30"})] * 3)
     with pytest.raises(StreamInterrupted):
-        await loop(model, retries=3, run_timeout=5.0)
+        await loop(model, retries=3, timeouts=Timeouts(run=5.0))
     assert len(model.asked) == 1
 
 
@@ -255,7 +255,7 @@ async def test_a_fallback_gets_the_history_in_its_own_format(delays: list[float]
         rejected(401),
         anthropic({"type": "text", "text": "Rain."}),
     )
-    run = loop(model, retries=1, fallbacks=["anthropic"])
+    run = loop(model, retries=Retries(requests=1, fallbacks=["anthropic"]))
     events = await collect_events(run)
     assert (run.ended, run.text) == ("answered", "Rain.")
     assert [context.provider.name for context in model.asked] == ["openai_chat"] * 3 + ["anthropic"]
@@ -278,7 +278,7 @@ async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
         anthropic(SIGNED, use, reason="tool_use"),
         anthropic({"type": "text", "text": "Rain."}),
     )
-    run = await loop(model, fallbacks=["anthropic"])
+    run = await loop(model, retries=Retries(fallbacks=["anthropic"]))
     assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic", "anthropic"]
     assert run.text == "Rain."
     # what Anthropic signed goes back to it
@@ -289,7 +289,7 @@ async def test_the_run_stays_with_the_provider_that_succeeded() -> None:
 async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
     model = ScriptedModel(rejected(500), rejected(401), rejected(403))
     with pytest.raises(StreamInterrupted) as raised:
-        await loop(model, fallbacks=["anthropic", "gemini"])
+        await loop(model, retries=Retries(fallbacks=["anthropic", "gemini"]))
     assert raised.value.error.status == 403
     assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic", "gemini"]
 
@@ -298,14 +298,14 @@ async def test_if_all_providers_fail_the_last_error_is_raised() -> None:
 async def test_a_programming_error_is_not_passed_to_a_fallback() -> None:
     model = ScriptedModel(KeyError("messages"), answer("Rain."))
     with pytest.raises(KeyError):
-        await loop(model, fallbacks=["anthropic"])
+        await loop(model, retries=Retries(fallbacks=["anthropic"]))
     assert len(model.asked) == 1
 
 
 @pytest.mark.anyio
 async def test_a_thread_has_no_fallbacks() -> None:
     with pytest.raises(UsageError, match="pass history="):
-        run_loop(ScriptedModel(), provider="openai_chat", thread=[], fallbacks=["anthropic"])
+        run_loop(ScriptedModel(), provider="openai_chat", thread=[], retries=Retries(fallbacks=["anthropic"]))
 
 
 # ---------------------------------------------------------------- hooks
@@ -394,8 +394,7 @@ async def test_no_hook_is_called_before_the_first_request_nor_between_pauses() -
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"fallbacks": "anthropic"}, "a list of providers"),
-        ({"fallbacks": ["antropic"]}, "unknown provider"),
+        ({"retries": Retries(fallbacks=["antropic"])}, "unknown provider"),
         ({"before_follow_up": ["compact"]}, r"before_follow_up\[0\] must be a function"),
         ({"approve": True}, "approve must be a function"),
         ({"retries": -1}, "at least 0"),

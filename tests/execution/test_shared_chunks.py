@@ -13,17 +13,17 @@ from streamkit import (
     Accumulator,
     Limits,
     NormalizedToolChunk,
-    QueuedCall,
     SharedAccumulator,
     StreamError,
     ThreadUpdate,
     ToolResult,
     UsageError,
-    WireTraits,
     execute_one_tool,
     ids,
 )
+from streamkit.execution import QueuedCall
 from streamkit.execution.shared import MOST_ENDED_NAMES
+from streamkit.providers import WireTraits
 
 pytestmark = pytest.mark.anyio
 

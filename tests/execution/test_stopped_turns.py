@@ -10,7 +10,7 @@ import pytest
 from execution.chat_chunks import answer, chunk
 from execution.fake_model import FakeModel, calls_with_status
 
-from streamkit import Content, StreamInterrupted, run_loop, tool
+from streamkit import Content, Retries, StreamInterrupted, run_loop, tool
 from streamkit.events import ToolCallStart
 from streamkit.execution.round.policies import EagerCalls
 from streamkit.history import OpaqueBlock
@@ -92,7 +92,7 @@ async def test_a_turn_without_a_block_is_left_out() -> None:
 
 async def test_failed_attempts_leave_nothing() -> None:
     model = FakeModel([BROKEN], [BROKEN], [BROKEN], answer("Done."))
-    run = await loop(model, retries=1, fallbacks=["deepseek"])
+    run = await loop(model, retries=Retries(requests=1, fallbacks=["deepseek"]))
     assert [content.metadata.get("interrupted") for content in run.contents] == [None]
     assert run.text == "Done."
 

@@ -11,7 +11,7 @@ from execution.chat_chunks import answer, as_bytes
 from execution.fake_model import calls_with_status
 from virtual_clock import on_a_virtual_clock
 
-from streamkit import Content, RoundContext, Run, StreamInterrupted, UsageError, run_loop
+from streamkit import Content, Retries, RoundContext, Run, StreamInterrupted, Timeouts, UsageError, run_loop
 from streamkit.events import Warned
 
 pytestmark = pytest.mark.anyio
@@ -59,22 +59,22 @@ def loop(model: Model, **options: Any) -> Run:
     return run_loop(model, **{"provider": "openai_chat", "history": HISTORY, "run_key": "r", **options})
 
 
-FIRST_5 = "no event arrived within 5 seconds of the request (first_event_timeout)"
-IDLE_5 = "no input arrived for 5 seconds (idle_timeout)"
+FIRST_5 = "no event arrived within 5 seconds of the request (first_event)"
+IDLE_5 = "no input arrived for 5 seconds (idle)"
 
 
 @on_a_virtual_clock
 async def test_the_request_is_part_of_the_first_event_s_time() -> None:
     """AI SDK: should include pending doStream in firstChunkMs; should use one firstChunkMs budget for ...."""
-    assert await interrupted(loop(Model([20, *HELLO]), first_event_timeout=5)) == FIRST_5
-    assert await interrupted(loop(Model([3, 3, *HELLO]), first_event_timeout=5)) == FIRST_5
-    run = await loop(Model([2, 2, *HELLO]), first_event_timeout=5)
+    assert await interrupted(loop(Model([20, *HELLO]), timeouts=Timeouts(first_event=5))) == FIRST_5
+    assert await interrupted(loop(Model([3, 3, *HELLO]), timeouts=Timeouts(first_event=5))) == FIRST_5
+    run = await loop(Model([2, 2, *HELLO]), timeouts=Timeouts(first_event=5))
     assert run.text == "Hello"
 
 
 @on_a_virtual_clock
 async def test_a_silent_request_is_idle() -> None:
-    assert await interrupted(loop(Model([20, *HELLO]), idle_timeout=5)) == IDLE_5
+    assert await interrupted(loop(Model([20, *HELLO]), timeouts=Timeouts(idle=5))) == IDLE_5
 
 
 @on_a_virtual_clock
@@ -87,7 +87,7 @@ async def test_hooks_are_not_part_of_it() -> None:
     async def slow() -> str:
         return "done"
 
-    run = await loop(Model(CALL, HELLO), tools=[slow], before_follow_up=prepare, first_event_timeout=5)
+    run = await loop(Model(CALL, HELLO), tools=[slow], before_follow_up=prepare, timeouts=Timeouts(first_event=5))
     assert (run.ended, run.text) == ("answered", "Hello")
 
 
@@ -100,7 +100,7 @@ async def test_a_long_tool_is_no_silence() -> None:
             await anyio.sleep(4)
             yield number
 
-    run = await loop(Model(CALL, HELLO), tools=[slow], first_event_timeout=5, idle_timeout=5)
+    run = await loop(Model(CALL, HELLO), tools=[slow], timeouts=Timeouts(first_event=5, idle=5))
     assert run.ended == "answered"
     assert calls_with_status(run.contents) == [("slow", "completed")]
 
@@ -112,9 +112,7 @@ async def test_the_time_of_the_run_holds_while_a_tool_runs() -> None:
     async def slow() -> None:
         await anyio.sleep(200)
 
-    run = await loop(
-        Model(CALL, HELLO), tools=[slow], timeout=None, run_timeout=100, first_event_timeout=5, idle_timeout=5
-    )
+    run = await loop(Model(CALL, HELLO), tools=[slow], timeouts=Timeouts(call=None, run=100, first_event=5, idle=5))
     assert (run.ended, calls_with_status(run.contents)) == ("timed_out", [("slow", "timed_out")])
 
 
@@ -126,7 +124,7 @@ async def test_each_round_has_the_time_anew() -> None:
         return "done"
 
     model = Model([*START, 4, *CALL[1:]], [*START, FOREVER])
-    run = loop(model, tools=[slow], first_event_timeout=5)
+    run = loop(model, tools=[slow], timeouts=Timeouts(first_event=5))
     assert await interrupted(run) == FIRST_5
     assert len(model.asked) == 2
     assert calls_with_status(run.contents) == [("slow", "completed")]
@@ -136,7 +134,7 @@ async def test_each_round_has_the_time_anew() -> None:
 async def test_a_request_without_an_event_is_made_again_with_the_time_anew() -> None:
     """AI SDK: should give a stream retry a fresh firstChunkMs budget."""
     model = Model([*START, FOREVER], [4, *HELLO])
-    run = loop(model, first_event_timeout=5, retries=1)
+    run = loop(model, timeouts=Timeouts(first_event=5), retries=1)
     async with run:
         events = [event async for event in run]
     assert (run.ended, run.text, len(model.asked)) == ("answered", "Hello", 2)
@@ -147,14 +145,14 @@ async def test_a_request_without_an_event_is_made_again_with_the_time_anew() -> 
 @on_a_virtual_clock
 async def test_then_the_next_provider_is_asked() -> None:
     model = Model([FOREVER], [FOREVER], HELLO)
-    run = await loop(model, idle_timeout=5, retries=1, fallbacks=["groq"])
+    run = await loop(model, timeouts=Timeouts(idle=5), retries=Retries(requests=1, fallbacks=["groq"]))
     assert (run.text, model.asked) == ("Hello", ["openai_chat", "openai_chat", "groq"])
 
 
 @on_a_virtual_clock
 async def test_after_an_event_no_request_is_made_again() -> None:
     model = Model([*HELLO[:2], FOREVER], HELLO)
-    run = loop(model, idle_timeout=5, retries=3, fallbacks=["groq"])
+    run = loop(model, timeouts=Timeouts(idle=5), retries=Retries(requests=3, fallbacks=["groq"]))
     assert await interrupted(run) == IDLE_5
     assert len(model.asked) == 1
     assert [content.metadata["interrupted"] for content in run.contents] == [True]
@@ -165,24 +163,24 @@ async def test_after_an_event_no_request_is_made_again() -> None:
 @on_a_virtual_clock
 async def test_the_time_of_the_run_ends_a_silent_response(silence: list[Any]) -> None:
     model = Model(silence, HELLO)
-    message = await interrupted(loop(model, run_timeout=50, first_event_timeout=80, idle_timeout=80, retries=3))
+    message = await interrupted(loop(model, timeouts=Timeouts(run=50, first_event=80, idle=80), retries=3))
     assert (message, len(model.asked)) == ("the time limit passed before the response had ended", 1)
 
 
 @on_a_virtual_clock
 async def test_comments_count_unless_they_are_excluded() -> None:
     model = [*HELLO[:2], 4, b": keep-alive\n\n", 4, *HELLO[2:]]
-    assert (await loop(Model(model), idle_timeout=5)).ended == "answered"
-    message = await interrupted(loop(Model(model), idle_timeout=5, heartbeats=False))
-    assert message == "no input with an event arrived for 5 seconds (idle_timeout)"
+    assert (await loop(Model(model), timeouts=Timeouts(idle=5))).ended == "answered"
+    message = await interrupted(loop(Model(model), timeouts=Timeouts(idle=5, heartbeats=False)))
+    assert message == "no input with an event arrived for 5 seconds (idle)"
 
 
 async def test_a_synchronous_stream_needs_the_client_s_timeout() -> None:
     with pytest.raises(UsageError, match="need an asynchronous source"):
-        await run_loop(lambda context: iter(HELLO), provider="openai_chat", history=HISTORY, idle_timeout=5)
+        await run_loop(lambda context: iter(HELLO), provider="openai_chat", history=HISTORY, timeouts=Timeouts(idle=5))
 
 
-@pytest.mark.parametrize("name", ["first_event_timeout", "idle_timeout"])
+@pytest.mark.parametrize("name", ["first_event", "idle"])
 def test_wrong_seconds(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} must be a number of seconds above 0"):
-        loop(Model(), **{name: 0})
+    with pytest.raises(UsageError, match=f"timeouts.{name} must be a number of seconds above 0"):
+        Timeouts(**{name: 0})

@@ -56,7 +56,7 @@ def stuck() -> Any:
 
 
 async def test_a_blocking_tool_is_abandoned_with_a_warning_after_its_timeout(stuck: StuckTools) -> None:
-    execution = execute_tool_calls_batched(closed_turn("", ("stuck", {})), tools=stuck.tools, timeout=0.05)
+    execution = execute_tool_calls_batched(closed_turn("", ("stuck", {})), tools=stuck.tools, timeouts=0.05)
     async with execution:
         events = [event async for event in execution]
     assert [event.type for event in events] == ["tool_running", "warned", "tool_timed_out"]
@@ -70,7 +70,7 @@ async def test_a_blocking_tool_is_abandoned_with_a_warning_after_its_timeout(stu
 
 
 async def test_a_tool_that_stops_when_canceled_gives_no_warning(stuck: StuckTools) -> None:
-    update = await execute_tool_calls_batched(closed_turn("", ("polite", {})), tools=stuck.tools, timeout=0.05)
+    update = await execute_tool_calls_batched(closed_turn("", ("polite", {})), tools=stuck.tools, timeouts=0.05)
     assert update.results[0].status == "timed_out"
     assert update.results[0].error == "polite did not finish within 0.05 seconds."
     assert update.warnings == []
@@ -156,7 +156,7 @@ def stuck() -> None:
     time.sleep(60)
 
 async def main():
-    update = await execute_tool_calls_batched(closed_turn("", ("stuck", {})), tools=[stuck], timeout=0.05)
+    update = await execute_tool_calls_batched(closed_turn("", ("stuck", {})), tools=[stuck], timeouts=0.05)
     print(update.results[0].status, [warning.code for warning in update.warnings])
 
 anyio.run(main, backend=sys.argv[1])

@@ -29,9 +29,11 @@ from waiting import PATIENCE
 from streamkit import (
     Approval,
     Content,
+    Retries,
     RoundContext,
     Schedule,
     StreamInterrupted,
+    Timeouts,
     Tool,
     ToolCall,
     ToolContext,
@@ -89,7 +91,8 @@ async def test_a_defect_of_create_new_stream_propagates(defect: Exception, kind:
         yield
 
     run = loop(
-        {"plain": ask, "async": ask_later, "context manager": ask_in_block}[kind], retries=3, fallbacks=["gemini"]
+        {"plain": ask, "async": ask_later, "context manager": ask_in_block}[kind],
+        retries=Retries(requests=3, fallbacks=["gemini"]),
     )
     with pytest.raises(type(defect)) as caught:
         await run
@@ -566,7 +569,7 @@ async def test_a_tool_that_breaks_its_task_hurts_no_other_call(
         return "done"
 
     execution = execute_tool_calls_batched(
-        calls("other", "broken", "other"), tools=[other, broken], provider="gemini", timeout=None
+        calls("other", "broken", "other"), tools=[other, broken], provider="gemini", timeouts=None
     )
     events: list[Any] = []
     async with execution:
@@ -672,14 +675,15 @@ async def test_a_schedule_may_be_used_after_its_tool_has_ended() -> None:
         ({"history": ["Hi"]}, "Content.human"),
         ({"history": None, "thread": [Content.human("Hi")]}, "history="),
         ({"history": None, "thread": "Hi"}, "list of the provider's messages"),
-        ({"timeout": "3"}, "timeout must be"),
-        ({"timeout": True}, "timeout must be"),
-        ({"run_timeout": float("nan")}, "run_timeout must be"),
+        ({"timeouts": "3"}, "timeouts.call must be"),
+        ({"timeouts": True}, "timeouts.call must be"),
         ({"limit": -1}, "limit must be"),
         ({"limit": "8"}, "limit must be"),
         ({"max_rounds": 0}, "max_rounds must be"),
         ({"max_rounds": 2.5}, "max_rounds must be"),
-        ({"retries": "1"}, "retries must be"),
+        ({"retries": "1"}, "retries.requests must be"),
+        ({"turn": "strip"}, "turn must be TurnOptions"),
+        ({"budget": "1"}, "budget.tokens must be"),
         ({"tools": [quick, quick]}, "two tools have the name"),
         ({"tools": 5}, "tools must be a list"),
         ({"tools": [{"name": "f"}]}, "functions or tools"),
@@ -688,13 +692,29 @@ async def test_a_schedule_may_be_used_after_its_tool_has_ended() -> None:
         ({"run_key": ""}, "run_key must be"),
         ({"run_key": 5}, "run_key must be"),
         ({"before_follow_up": 5}, "before_follow_up"),
-        ({"fallbacks": "gemini"}, "fallbacks must be a list"),
         ({"tool_choice": {"type": "auto"}}, "tool_choice must be"),
     ],
 )
 async def test_wrong_arguments_of_a_run_are_rejected_at_the_call(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         loop(FakeModel(answer("Hi.")), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("group", "wrong", "message"),
+    [
+        (Timeouts, {"run": float("nan")}, "timeouts.run must be"),
+        (Timeouts, {"call": 0}, "timeouts.call must be a number of seconds above 0"),
+        (Retries, {"requests": -1}, "retries.requests must be"),
+        (Retries, {"output": True}, "retries.output must be"),
+        (Retries, {"fallbacks": "gemini"}, "fallbacks must be a list"),
+    ],
+)
+async def test_wrong_values_of_a_group_are_rejected_when_it_is_made(
+    group: type, wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        group(**wrong)
 
 
 @pytest.mark.parametrize("wrong", ["calls", 5, {"id": 1}, [{"id": 1}]])

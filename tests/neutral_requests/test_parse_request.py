@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from neutral_requests.client_bodies import BODIES, CHAT, CLAUDE_CODE, CODEX, GEMINI, GRAMMAR, SCHEMA, Json
 
-from streamkit import HostedTool, OutputFormat, Request, ToolDefinition, UsageError, parse_request, render_request
+from streamkit import OutputFormat, Request, ToolDefinition, UsageError, parse_request, render_request
 from streamkit.history import OpaqueBlock, TextBlock, ToolCallBlock
 from streamkit.providers import get
 from streamkit.testing import validate_request
-from streamkit.tools import Grammar
+from streamkit.tools import Grammar, HostedTool
 
 
 def parsed(provider: str, changes: list[str] | None = None) -> Request:

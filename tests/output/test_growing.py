@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, model_validator
 
-from streamkit import Change, Growing, InvalidOutput, Turn, UsageError
+from streamkit import Growing, InvalidOutput, Turn, UsageError
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, ResponseStarted, Text, ToolCallDelta, ToolCallStart
+from streamkit.output import Change
 
 
 class Step(BaseModel):

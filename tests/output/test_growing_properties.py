@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit import Change, Growing, InvalidOutput
+from streamkit import Growing, InvalidOutput
+from streamkit.output import Change
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from third_party_provider import PROVIDER as ACME
 
-from streamkit import Turn, UnknownProvider, UsageError, cli, detect, providers
+from streamkit import Turn, UsageError, cli, detect, providers
+from streamkit.errors import UnknownProvider
 from streamkit.providers import registry
 from streamkit.providers.provider import Provider, Traits
 

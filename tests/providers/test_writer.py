@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from properties.test_linear_cost import count_work
 
 import streamkit
-from streamkit import Event, Turn, Usage, Writer, providers
+from streamkit import Event, Turn, Usage, providers
 from streamkit.calls import CallRef, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
@@ -36,6 +36,7 @@ from streamkit.events import (
     Warned,
 )
 from streamkit.json_text import finalize_arguments
+from streamkit.providers import Writer
 
 #: One provider of each wire, and the dialects whose streams have another form.
 TARGETS = (

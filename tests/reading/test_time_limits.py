@@ -16,7 +16,7 @@ import anyio
 import pytest
 from virtual_clock import VirtualLoop, on_a_virtual_clock
 
-from streamkit import StreamError, Turn, UsageError, read
+from streamkit import StreamError, Timeouts, Turn, UsageError, read
 from streamkit.reading.source import Source
 from streamkit.reading.stream_reader import event_batches
 from streamkit.reading.time_limits import TIMED_OUT, TimeLimits, has_content
@@ -88,8 +88,8 @@ def message(turn: Turn) -> str:
     return turn.error.message
 
 
-FIRST_5 = "no event arrived within 5 seconds of the request (first_event_timeout)"
-IDLE_5 = "no input arrived for 5 seconds (idle_timeout)"
+FIRST_5 = "no event arrived within 5 seconds of the request (first_event)"
+IDLE_5 = "no input arrived for 5 seconds (idle)"
 
 # ---------------------------------------------------------------- the first event
 
@@ -98,7 +98,7 @@ IDLE_5 = "no input arrived for 5 seconds (idle_timeout)"
 async def test_input_without_content_is_no_first_event() -> None:
     """AI SDK: should abort when only non-output chunks arrive before firstChunkMs."""
     steps = [sse(START), 1.0, block("text", text=""), delta("text_delta", text=""), 1.0, PING, sse({"type": "ping"})]
-    turn, seconds = await read_all(*steps, FOREVER, first_event_timeout=5)
+    turn, seconds = await read_all(*steps, FOREVER, timeouts=Timeouts(first_event=5))
     assert (message(turn), seconds) == (FIRST_5, 5)
     assert turn.response_id == "r1"
 
@@ -116,7 +116,7 @@ OUTPUTS = {
 @on_a_virtual_clock
 async def test_the_first_event_ends_its_limit(output: str) -> None:
     """AI SDK: should disarm firstChunkMs before forwarding the first ...."""
-    turn, _ = await read_all(sse(START), 4, OUTPUTS[output], 100, END, first_event_timeout=5)
+    turn, _ = await read_all(sse(START), 4, OUTPUTS[output], 100, END, timeouts=Timeouts(first_event=5))
     assert turn.error is None
 
 
@@ -124,7 +124,7 @@ async def test_the_first_event_ends_its_limit(output: str) -> None:
 async def test_an_error_of_the_provider_ends_the_limit() -> None:
     """AI SDK: should clear firstChunkMs when the provider stream errors."""
     error = sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
-    turn, _ = await read_all(4, error, FOREVER, first_event_timeout=5, idle_timeout=5)
+    turn, _ = await read_all(4, error, FOREVER, timeouts=Timeouts(first_event=5, idle=5))
     assert turn.error is not None
     assert turn.error.code == "overloaded"
 
@@ -133,7 +133,7 @@ async def test_an_error_of_the_provider_ends_the_limit() -> None:
 async def test_a_reader_that_leaves_has_no_timer_left() -> None:
     """AI SDK: should clear firstChunkMs when the registered step stream is cancelled."""
     turn = Turn("anthropic", turn_key="t")
-    async with read(turn, TimedSource([sse(START), FOREVER]), first_event_timeout=5) as events:
+    async with read(turn, TimedSource([sse(START), FOREVER]), timeouts=Timeouts(first_event=5)) as events:
         async for _ in events:
             break
     await anyio.sleep(100)
@@ -146,14 +146,14 @@ async def test_a_reader_that_leaves_has_no_timer_left() -> None:
 
 @on_a_virtual_clock
 async def test_an_idle_limit_alone_holds_before_the_first_input() -> None:
-    turn, seconds = await read_all(FOREVER, idle_timeout=5)
+    turn, seconds = await read_all(FOREVER, timeouts=Timeouts(idle=5))
     assert (message(turn), seconds) == (IDLE_5, 5)
 
 
 @on_a_virtual_clock
 async def test_silence_after_the_first_event() -> None:
     """AI SDK: should start chunkMs only after output begins in the next step."""
-    turn, seconds = await read_all(10, sse(START) + TEXT, FOREVER, first_event_timeout=15, idle_timeout=5)
+    turn, seconds = await read_all(10, sse(START) + TEXT, FOREVER, timeouts=Timeouts(first_event=15, idle=5))
     assert (message(turn), seconds) == (IDLE_5, 15)
     assert turn.text == "Hello"
 
@@ -161,7 +161,7 @@ async def test_silence_after_the_first_event() -> None:
 @on_a_virtual_clock
 async def test_each_input_starts_a_new_silence() -> None:
     more = [part for _ in range(20) for part in (4, delta("text_delta", text="!"))]
-    turn, seconds = await read_all(sse(START) + TEXT, *more, END, idle_timeout=5)
+    turn, seconds = await read_all(sse(START) + TEXT, *more, END, timeouts=Timeouts(idle=5))
     assert (turn.error, seconds) == (None, 80)
 
 
@@ -170,10 +170,10 @@ async def test_each_input_starts_a_new_silence() -> None:
 async def test_heartbeats_count_unless_they_are_excluded(heartbeat: bytes) -> None:
     """AI SDK: should not reset chunkMs for non-output chunks."""
     steps = [sse(START) + TEXT, 2, heartbeat, 2, heartbeat, 2, END]
-    turn, _ = await read_all(*steps, idle_timeout=5)
+    turn, _ = await read_all(*steps, timeouts=Timeouts(idle=5))
     assert turn.error is None
-    turn, seconds = await read_all(*steps, idle_timeout=5, heartbeats=False)
-    assert message(turn) == "no input with an event arrived for 5 seconds (idle_timeout)"
+    turn, seconds = await read_all(*steps, timeouts=Timeouts(idle=5, heartbeats=False))
+    assert message(turn) == "no input with an event arrived for 5 seconds (idle)"
     assert seconds == 5
 
 
@@ -182,7 +182,7 @@ async def test_a_slow_reader_is_no_silence() -> None:
     """AI SDK: should clear output timers before slow stream processing."""
     turn = Turn("anthropic", turn_key="t")
     source = TimedSource([sse(START), TEXT, 4, delta("text_delta", text="!"), 4, END])
-    async for _ in read(turn, source, first_event_timeout=5, idle_timeout=5):
+    async for _ in read(turn, source, timeouts=Timeouts(first_event=5, idle=5)):
         await anyio.sleep(4)
     assert (turn.error, turn.text) == (None, "Hello!")
 
@@ -193,7 +193,7 @@ async def test_the_limits_of_many_readers_are_their_own() -> None:
 
     async def run(seconds: int) -> None:
         steps = [sse(START) + TEXT, seconds, END]
-        turn, _ = await read_all(*steps, idle_timeout=10)
+        turn, _ = await read_all(*steps, timeouts=Timeouts(idle=10))
         results[seconds] = turn.error.kind if turn.error is not None else "ended"
 
     async with anyio.create_task_group() as group:
@@ -209,7 +209,7 @@ async def test_the_limits_of_many_readers_are_their_own() -> None:
 async def test_a_cancellation_from_outside_is_not_a_time_out() -> None:
     turn = Turn("anthropic", turn_key="t")
     with anyio.move_on_after(3) as scope:
-        async for _ in read(turn, TimedSource([sse(START), FOREVER]), idle_timeout=5):
+        async for _ in read(turn, TimedSource([sse(START), FOREVER]), timeouts=Timeouts(idle=5)):
             pass
     assert scope.cancelled_caught
     assert turn.error is not None
@@ -218,7 +218,7 @@ async def test_a_cancellation_from_outside_is_not_a_time_out() -> None:
 
 @on_a_virtual_clock
 async def test_a_time_out_leaves_no_cancellation_behind() -> None:
-    await read_all(FOREVER, idle_timeout=5)
+    await read_all(FOREVER, timeouts=Timeouts(idle=5))
     await anyio.sleep(1)
     if (task := _asyncio_task()) is not None:
         assert task.cancelling() == 0
@@ -244,7 +244,7 @@ async def test_a_source_that_swallows_the_cancellation_is_read_on() -> None:
             yield sse(START) + TEXT + END
 
     turn = Turn("anthropic", turn_key="t")
-    async for _ in read(turn, stubborn(), idle_timeout=5):
+    async for _ in read(turn, stubborn(), timeouts=Timeouts(idle=5)):
         pass
     assert (turn.error, turn.text) == (None, "Hello")
     task = _asyncio_task()
@@ -262,51 +262,57 @@ async def test_a_source_with_scopes_of_its_own() -> None:
             await anyio.sleep(FOREVER)
 
     turn = Turn("anthropic", turn_key="t")
-    async for _ in read(turn, scoped(), idle_timeout=5):
+    async for _ in read(turn, scoped(), timeouts=Timeouts(idle=5)):
         pass
     assert message(turn) == IDLE_5
 
 
-@pytest.mark.parametrize("limits", [{"first_event_timeout": 5}, {"idle_timeout": 5}])
-async def test_a_synchronous_source_has_no_limits(limits: dict[str, Any]) -> None:
+@pytest.mark.parametrize("limits", [Timeouts(first_event=5), Timeouts(idle=5)])
+async def test_a_synchronous_source_has_no_limits(limits: Timeouts) -> None:
     def chunks() -> Any:
         yield START
 
     with pytest.raises(
         UsageError, match=r"need an asynchronous source: .* \(generator\). .*timeout of the HTTP client"
     ):
-        async for _ in read(Turn("anthropic"), chunks(), **limits):
+        async for _ in read(Turn("anthropic"), chunks(), timeouts=limits):
             pass
     with pytest.raises(UsageError, match="need an asynchronous source"):
-        list(read(Turn("anthropic"), chunks(), **limits))
+        list(read(Turn("anthropic"), chunks(), timeouts=limits))
 
 
 async def test_what_is_complete_is_not_waited_for() -> None:
     body = sse(START) + TEXT + END
     for source in (body, [body]):
         turn = Turn("anthropic", turn_key="t")
-        assert [event.type for event in read(turn, source, idle_timeout=5)]
+        assert [event.type for event in read(turn, source, timeouts=Timeouts(idle=5))]
         assert turn.error is None
 
 
 @pytest.mark.parametrize(
     ("limits", "error"),
     [
-        ({"first_event_timeout": 0}, "first_event_timeout must be a number of seconds above 0"),
-        ({"idle_timeout": -1}, "idle_timeout must be"),
-        ({"idle_timeout": True}, "idle_timeout must be"),
-        ({"idle_timeout": 5, "heartbeats": None}, "heartbeats must be True or False"),
+        ({"first_event": 0}, "timeouts.first_event must be a number of seconds above 0"),
+        ({"idle": -1}, "timeouts.idle must be"),
+        ({"idle": True}, "timeouts.idle must be"),
+        ({"idle": 5, "heartbeats": None}, "timeouts.heartbeats must be True or False"),
     ],
 )
 def test_wrong_limits(limits: dict[str, Any], error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        read(Turn("anthropic"), [], **limits)
+        Timeouts(**limits)
+
+
+@pytest.mark.parametrize("wrong", [5, "5", {"idle": 5}])
+def test_reading_has_no_calls_that_a_number_could_limit(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="timeouts must be Timeouts"):
+        read(Turn("anthropic"), [], timeouts=wrong)
 
 
 # ---------------------------------------------------------------- the pure part
 
 
-@pytest.mark.parametrize("limit", ["first_event_timeout", "idle_timeout"])
+@pytest.mark.parametrize("limit", ["first_event", "idle"])
 def test_a_limit_holds_in_an_event_loop_that_anyio_has_not_started(limit: str) -> None:
     """As under uvicorn. In a callback of such an event loop anyio finds none, if the package sniffio is installed."""
 
@@ -317,7 +323,7 @@ def test_a_limit_holds_in_an_event_loop_that_anyio_has_not_started(limit: str) -
     async def main() -> str | None:
         turn = Turn("openai_chat")
         async with asyncio.timeout(60):
-            async for _ in read(turn, hang(), **{limit: 1.0}):
+            async for _ in read(turn, hang(), timeouts=Timeouts(**{limit: 1.0})):
                 pass
         return turn.error.kind if turn.error is not None else None
 

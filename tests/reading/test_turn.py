@@ -25,7 +25,8 @@ from wire_streams import (
     run,
 )
 
-from streamkit import Limits, StreamInterrupted, Turn, UnknownProvider, UsageError, providers
+from streamkit import Limits, StreamInterrupted, Turn, UsageError, providers
+from streamkit.errors import UnknownProvider
 from streamkit.events import BlockEnded, Failed, Finished, ToolCallDelta
 from streamkit.providers.registry import ProviderName
 

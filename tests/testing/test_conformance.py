@@ -12,7 +12,8 @@ import pytest
 import third_party_provider
 
 import streamkit
-from streamkit import UnknownProvider, providers
+from streamkit import providers
+from streamkit.errors import UnknownProvider
 from streamkit.testing import ConformanceError, Reply, cases_in, check_case, check_provider, every_cut, serve
 
 HELLO = [{"by": "m-1", "ref": "r-1"}, {"say": "Good "}, {"say": "mörning."}, {"bye": "done", "cost": [3, 4]}]

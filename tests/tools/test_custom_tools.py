@@ -10,7 +10,8 @@ from execution.chat_chunks import answer, chunk
 from execution.test_calls_for_the_client import response
 from tools.test_declarations import ANSWER, anthropic_call, declarations
 
-from streamkit import Content, Grammar, Tool, ToolContext, UsageError, providers, render_request, run_loop, tool
+from streamkit import Content, Tool, ToolContext, UsageError, providers, render_request, run_loop, tool
+from streamkit.tools import Grammar
 
 pytestmark = pytest.mark.anyio
 

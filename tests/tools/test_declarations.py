@@ -149,7 +149,7 @@ async def test_the_results_of_the_client_go_back_to_anthropic(
 
     run = await run_loop(ask, provider="anthropic", tools=[declared], history=ASK)
     assert (run.ended, requests[0]["tools"]) == ("awaiting_results", [declared])
-    run = await run_loop(ask, resume=run.state, tools=[declared], results={run.pending[0].id: value})
+    run = await run_loop(ask, resume=run.state.answer(results={run.pending[0].id: value}), tools=[declared])
     assert run.ended == "answered"
     [result] = requests[1]["messages"][-1]["content"]
     assert (result["type"], result["tool_use_id"], result["content"]) == ("tool_result", "toolu_1", content)
@@ -194,7 +194,7 @@ async def test_the_results_of_the_client_go_back_to_the_responses_api(
 
     run = await run_loop(ask, provider="openai_responses", history=ASK)
     assert run.ended == "awaiting_results"
-    run = await run_loop(ask, resume=run.state, results={run.pending[0].id: value})
+    run = await run_loop(ask, resume=run.state.answer(results={run.pending[0].id: value}))
     assert run.ended == "answered"
     output = requests[1][-1]
     assert {name: output.get(name) for name in sent} == sent

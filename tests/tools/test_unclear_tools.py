@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamkit import StreamkitWarning, Tool, ToolContext, ToolSet, run_loop, tool
+from streamkit import Tool, ToolContext, ToolSet, run_loop, tool
+from streamkit.errors import StreamkitWarning
 
 
 def warned_of(function: Any, **options: Any) -> list[str]:

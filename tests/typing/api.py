@@ -8,26 +8,24 @@ from typing import Any, assert_never, assert_type
 import streamkit
 from streamkit import (
     Accumulator,
-    CallRef,
-    ChoiceView,
     Content,
     Event,
     Finish,
     Limits,
     NormalizedToolChunk,
-    ServerCall,
     StreamError,
     StreamInterrupted,
-    StreamReader,
     StreamWarning,
     ToolCall,
     ToolResult,
     Turn,
     Usage,
-    WireTraits,
     events,
 )
+from streamkit.calls import CallRef, ServerCall
 from streamkit.events import ToolEvent, TurnEvent
+from streamkit.providers import WireTraits
+from streamkit.reading import ChoiceView, StreamReader
 
 
 def a_turn(data: bytes, chunk: dict[str, Any], headers: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from streamkit import (
     Content,
     Event,
     Notifier,
+    Retries,
     RoundContext,
     RunState,
     Schedule,
@@ -20,7 +21,6 @@ from streamkit import (
     Tool,
     ToolCall,
     ToolContext,
-    ToolNotification,
     ToolResult,
     ToolSet,
     Turn,
@@ -33,7 +33,7 @@ from streamkit import (
     tool,
 )
 from streamkit.events import TurnEvent
-from streamkit.execution import QueuedCall, Run
+from streamkit.execution import QueuedCall, Run, ToolNotification
 from streamkit.tools import ToolState
 
 
@@ -93,7 +93,12 @@ async def check_run(ask: Any, stored: str) -> None:
     notifier = Notifier(create_tools())
     history = [Content.human("Hi")]
     async with run_loop(
-        ask, provider="anthropic", history=history, approve=approve, before_follow_up=hook, fallbacks=["gemini"]
+        ask,
+        provider="anthropic",
+        history=history,
+        approve=approve,
+        before_follow_up=hook,
+        retries=Retries(fallbacks=["gemini"]),
     ) as run:
         assert_type(run, Run)
         async for event in run:
@@ -106,7 +111,7 @@ async def check_run(ask: Any, stored: str) -> None:
     assert_type(run.contents, list[Content])
     state = RunState.model_validate_json(stored)
     assert_type(state.calls, list[ToolCall])
-    resumed = await run_loop(ask, resume=state, approvals={"id": True, "other": Approval(allow=False)})
+    resumed = await run_loop(ask, resume=state.answer(approvals={"id": True, "other": Approval(allow=False)}))
     match resumed.ended:
         case None | "answered" | "max_rounds" | "breaker" | "refusal" | "filtered" | "length":
             pass

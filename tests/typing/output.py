@@ -6,8 +6,9 @@ from typing import Any, assert_type
 
 from pydantic import BaseModel, TypeAdapter
 
-from streamkit import Change, Content, Event, Growing, InvalidOutput, RoundContext, render_request, run_loop
+from streamkit import Content, Event, Growing, InvalidOutput, Retries, RoundContext, render_request, run_loop
 from streamkit.execution import Run
+from streamkit.output import Change
 
 
 class Recipe(BaseModel):
@@ -40,7 +41,13 @@ async def a_run(contents: list[Content]) -> None:
     def ask(context: RoundContext) -> list[bytes]:
         return []
 
-    run = await run_loop(ask, provider="openai_chat", history=contents, output=Recipe, retries=2)
+    run = await run_loop(
+        ask,
+        provider="openai_chat",
+        history=contents,
+        output=Recipe,
+        retries=Retries(requests=2, output=2),
+    )
     assert_type(run, Run[Recipe])
     assert_type(run.output, Recipe | None)
     async with run_loop(ask, provider="openai_chat", history=contents, output=list[Recipe]) as watched:

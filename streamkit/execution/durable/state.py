@@ -17,11 +17,12 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from streamkit.calls import Ended, ToolCall, ToolResult
+from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
 from streamkit.execution.durable.entries import Replay, RunEntry, StoredCall, StoredResult, StoredUsage
 from streamkit.execution.round.context import RoundContext
@@ -32,7 +33,7 @@ from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import exception_text
 from streamkit.tools import Approval
 
-__all__ = ["Ended", "RunState", "check_approvals", "check_results"]
+__all__ = ["AnsweredState", "RunState"]
 
 
 # A run has few rounds and a state few levels; the limits only exclude what no run has written.
@@ -63,7 +64,7 @@ class RunState(BaseModel):
         pending: the ids of the calls that await approval, in call order.
         awaiting_results: the ids of the calls whose results come from the client, in call order.
         usage: the tokens of all requests so far, one report each.
-        cost: what they cost, by the run's ``cost``.
+        cost: what they cost, by ``Budget.price``.
         failures: how often equal calls have failed, for the circuit breaker.
         is_paused: the run ended ``awaiting_approval`` or ``awaiting_results``. False: it was stopped anywhere, so that
             calls without a result have to run.
@@ -175,6 +176,23 @@ class RunState(BaseModel):
         state._approvals = dict(replay.approvals)
         return state
 
+    def answer(
+        self, *, approvals: Mapping[str, Approval | bool] | None = None, results: Mapping[str, Any] | None = None
+    ) -> AnsweredState:
+        """Return the state with decisions on its calls, and with their results: what ``run_loop(resume=)`` takes.
+
+        Args:
+            approvals: for each call in ``pending``, by its id: True, False, or an ``Approval``. Without a decision for
+                every call the run ends ``awaiting_approval`` again, when the approved ones have run.
+            results: for each call in ``awaiting_results``, by its id: the value, as a tool would return it, or a
+                ``ToolFailed`` with a sentence for the model. Without a value for every call the run ends
+                ``awaiting_results`` again.
+
+        Raises:
+            UsageError: one is for a call that does not await it, or a decision is neither a bool nor an ``Approval``.
+        """
+        return AnsweredState(self, _check_approvals(self, approvals or {}), _check_results(self, results or {}))
+
     @property
     def approvals(self) -> dict[str, Approval]:
         """The recorded decisions on calls of the current round, by the call's id; of a stored state none."""
@@ -215,6 +233,21 @@ class RunState(BaseModel):
             shape=shape,
             options=context.render_options,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredState:
+    """A run that was left, with what its calls were waiting for. It is not stored: the state is.
+
+    Attributes:
+        state: the state.
+        approvals: the decisions on calls, by the call's id, those of recorded entries included.
+        results: the results that come from the client, by the call's id.
+    """
+
+    state: RunState
+    approvals: Mapping[str, Approval | bool]
+    results: Mapping[str, ToolResult]
 
 
 def _sign(data: Any, key: bytes | str) -> str:
@@ -282,7 +315,7 @@ def _find_problem(state: RunState) -> str | None:
     return None
 
 
-def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:
+def _check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -> dict[str, Approval | bool]:
     """Return the approvals of a resumed run's calls, those of its entries included, checked.
 
     Raises:
@@ -299,7 +332,7 @@ def check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) -
     return {**approvals, **state.approvals}
 
 
-def check_results(state: RunState, results: Mapping[str, Any]) -> dict[str, ToolResult]:
+def _check_results(state: RunState, results: Mapping[str, Any]) -> dict[str, ToolResult]:
     """Return the results that come from the client, by the call's id, checked.
 
     Raises:

@@ -33,6 +33,7 @@ from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
+from streamkit.reading.time_limits import Timeouts
 from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, Approval, Tool, to_tools
 
@@ -340,8 +341,7 @@ def execute_tool_calls_batched(
     *,
     tools: Sequence[AnyTool],
     limit: int | Schedule = 8,
-    timeout: float | None = 30.0,
-    run_timeout: float | None = None,
+    timeouts: Timeouts | float | None = Timeouts(),
     provider: ProviderName | str | Provider | None = None,
     deps: Any = None,
     approve: Approve | None = None,
@@ -361,8 +361,8 @@ def execute_tool_calls_batched(
         tools: functions and tools. A call of any other name gets an ``error``.
         limit: how many calls run at once; or a ``Schedule``, shared with other executions together with all its limits,
             exclusive tools and conflicts. A call that awaits approval is not counted.
-        timeout: seconds for each call; None for no limit. A tool's own timeout takes precedence.
-        run_timeout: seconds for all of them; calls that have not ended by then are ``timed_out``.
+        timeouts: ``Timeouts(call=30.0, run=None)``: seconds for each call, and for all of them; or the seconds for each
+            call, None for no limit. The other limits are those of requests.
         provider: the provider whose format the messages have; default: the turn's. Calls alone need it, or the
             callbacks.
         deps: the tools' ``ToolContext.deps``.
@@ -381,8 +381,9 @@ def execute_tool_calls_batched(
         UsageError: calls alone have neither provider nor callbacks, two tools have one name, or a number is out of
             range. When it runs: the turn is open, or the execution was used before.
     """
+    limits = Timeouts.of(timeouts)
     options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "batched", timeout, run_timeout, deps, approve, around_call
+        to_tools(tools), to_schedule(limit), "batched", limits.call, limits.run, deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)
@@ -393,8 +394,7 @@ def execute_tool_calls_sequentially(
     *,
     tools: Sequence[AnyTool],
     limit: int | Schedule = 8,
-    timeout: float | None = 30.0,
-    run_timeout: float | None = None,
+    timeouts: Timeouts | float | None = Timeouts(),
     provider: ProviderName | str | Provider | None = None,
     deps: Any = None,
     approve: Approve | None = None,
@@ -411,8 +411,9 @@ def execute_tool_calls_sequentially(
     there, so that the two are interchangeable; ``limit`` has no effect among these calls, and
     ``format_batch_for_thread`` gets one result at a time.
     """
+    limits = Timeouts.of(timeouts)
     options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "sequential", timeout, run_timeout, deps, approve, around_call
+        to_tools(tools), to_schedule(limit), "sequential", limits.call, limits.run, deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)

@@ -20,52 +20,62 @@ __all__ = ["Budget", "Spending"]
 
 
 class Budget(Struct, frozen=True):
-    """The limits of what a run spends.
+    """What a run may spend. The limits hold for a resumed run as a whole. ``run_loop`` takes a number for ``tokens``.
 
     Attributes:
-        max_tokens: input and output tokens of all requests; None for no limit.
-        max_cost: the sum of ``cost``; None for no limit.
-        cost: the cost of a turn; None if there are no prices.
+        tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them, if
+            the model would be asked again. None for no limit.
+        cost: the same for the sum of ``price``.
+        price: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
+            have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``cost``. None if there are
+            no prices.
 
     Raises:
-        UsageError: a limit is not above 0, or ``max_cost`` has no ``cost``.
+        UsageError: a limit is not above 0, or ``cost`` has no ``price``.
     """
 
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    cost: Callable[[Turn], float] | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    price: Callable[[Turn], float] | None = None
 
     def __post_init__(self) -> None:
-        tokens, cost = self.max_tokens, self.max_cost
+        tokens, cost = self.tokens, self.cost
         if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1):
-            raise UsageError(f"max_tokens must be the number of tokens of a run, at least 1, not {tokens!r}")
+            raise UsageError(f"budget.tokens must be the number of tokens of a run, at least 1, not {tokens!r}")
         if cost is not None and (isinstance(cost, bool) or not isinstance(cost, (int, float)) or not cost > 0):
-            raise UsageError(f"max_cost must be a number above 0, not {cost!r}")
-        if self.cost is not None and not callable(self.cost):
-            raise UsageError(f"cost must be a function of a turn that returns a number, not {self.cost!r}")
-        if cost is not None and self.cost is None:
-            raise UsageError("max_cost needs cost=, a function of a turn that returns what it cost")
+            raise UsageError(f"budget.cost must be a number above 0, not {cost!r}")
+        if self.price is not None and not callable(self.price):
+            raise UsageError(f"budget.price must be a function of a turn that returns a number, not {self.price!r}")
+        if cost is not None and self.price is None:
+            raise UsageError("Budget(cost=) needs price=, a function of a turn that returns what it cost")
+
+    @classmethod
+    def of(cls, value: Budget | int | None) -> Budget:
+        """Return the budget that a caller passed: a number means ``tokens``, None no limit."""
+        return value if isinstance(value, Budget) else cls(tokens=value)
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit."""
-        return self.max_tokens is not None or self.max_cost is not None
+        """Whether there is a limit that depends on the usage of turns."""
+        return self.tokens is not None or self.cost is not None
 
-    def price(self, turn: Turn) -> float:
+    def price_of(self, turn: Turn) -> float:
         """Return the price of a turn with usage; 0 if there are no prices.
 
         Raises:
-            UsageError: ``cost`` has returned no number, for example because it has no price of the model.
+            UsageError: ``price`` has returned no number, for example because it has no price of the model.
         """
-        if self.cost is None:
+        if self.price is None:
             return 0.0
-        price = self.cost(turn)
+        price = self.price(turn)
         try:
             number = float(price)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if math.isnan(number):  # also what tables of prices have where one is missing: no sum with it exceeds a limit
-            raise UsageError(f"cost must return a number for the model {turn.model!r}, not {excerpt_repr(price)}")
+            raise UsageError(
+                f"budget.price must return a number for the model {turn.model!r}, not {excerpt_repr(price)}"
+            )
         return number
 
     def is_exceeded(self, tokens: int, cost: float) -> bool:
@@ -75,9 +85,9 @@ class Budget(Struct, frozen=True):
             tokens: the sum of the input and output tokens of its turns.
             cost: the sum of their prices.
         """
-        if self.max_cost is not None and cost > self.max_cost:
+        if self.cost is not None and cost > self.cost:
             return True
-        return self.max_tokens is not None and tokens > self.max_tokens
+        return self.tokens is not None and tokens > self.tokens
 
 
 class Spending:
@@ -113,7 +123,7 @@ class Spending:
         """Return the cost of all turns with usage. Each is priced once."""
         if turn is not None and turn is not self._priced_turn and turn.closed and turn.usage is not None:
             self._priced_turn = turn
-            self._cost += self._budget.price(turn)
+            self._cost += self._budget.price_of(turn)
         return self._cost
 
     def is_over_budget(self, turn: Turn | None) -> bool:
@@ -130,5 +140,5 @@ class Spending:
 
 
 def _count_tokens(usage: Usage) -> int:
-    """Return the number of tokens of a turn, input and output, that count for ``max_tokens``."""
+    """Return the number of tokens of a turn, input and output, that count for ``Budget.tokens``."""
     return (usage.input_tokens or 0) + (usage.output_tokens or 0)

@@ -6,25 +6,24 @@ The run itself is in ``run``. This module must not depend on what happens in a r
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
 from streamkit import providers
-from streamkit.accumulator import Limits
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.state import RunState
+from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.prepare import Approve
-from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, RoundContext, Target
+from streamkit.execution.round.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.round.execution import Schedule, to_schedule
 from streamkit.execution.round.options import ExecutionOptions
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.execution.run.budget import Budget
-from streamkit.execution.run.options import LoopOptions, to_conversation
-from streamkit.execution.run.resume import create_state, resume_run, to_target
+from streamkit.execution.run.options import LoopOptions, Retries, TurnOptions, to_conversation
+from streamkit.execution.run.resume import create_state, resume_run
 from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.output import OutputType
@@ -32,12 +31,8 @@ from streamkit.providers.contract.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.cache_marks import CachePolicy
-from streamkit.reading.time_limits import TimeLimits
-from streamkit.reading.turn import Turn
-from streamkit.tools import AnyTool, Approval, to_tools
-
-if TYPE_CHECKING:
-    from streamkit.reading.leaked_markup import LeakedMarkup
+from streamkit.reading.time_limits import TimeLimits, Timeouts
+from streamkit.tools import AnyTool, to_tools
 
 __all__ = ["run_loop"]
 
@@ -57,31 +52,20 @@ def run_loop(
     approve: Approve | None = None,
     max_rounds: int = 8,
     limit: int | Schedule = 8,
-    timeout: float | None = 30.0,
-    run_timeout: float | None = None,
     shape: ThreadLayout = "batched",
-    retries: int = 0,
-    fallbacks: Sequence[ProviderName | str | Provider | Target] = (),
+    timeouts: Timeouts | float | None = Timeouts(),
+    retries: Retries | int = Retries(),
+    budget: Budget | int | None = None,
+    turn: TurnOptions = TurnOptions(),
     before_follow_up: BeforeFollowUp | Sequence[BeforeFollowUp] = (),
-    turn_limits: Limits | None = None,
-    leaked_markup: LeakedMarkup = "keep",
     model: str | None = None,
     endpoint: str | None = None,
     ids: IdPolicy = "origin",
     checkpoint: Checkpoint | None = None,
     around_call: AroundCall | None = None,
-    resume: RunState | None = None,
-    approvals: Mapping[str, Approval | bool] | None = None,
-    results: Mapping[str, Any] | None = None,
+    resume: RunState | AnsweredState | None = None,
     output: type[Out] | TypeAdapter[Out] | Mapping[str, Any] | None = None,
     cache: CachePolicy = None,
-    first_event_timeout: float | None = None,
-    idle_timeout: float | None = None,
-    heartbeats: bool = True,
-    on_overflow: OnOverflow | None = None,
-    max_tokens: int | None = None,
-    max_cost: float | None = None,
-    cost: Callable[[Turn], float] | None = None,
 ) -> Run[Out]:
     """Request a model's turn, run the tools that it calls, and repeat until it calls none.
 
@@ -106,22 +90,22 @@ def run_loop(
             ``run.state``.
         max_rounds: requests at most (continued pauses not counted); the last is made with ``tool_choice="none"``.
         limit: how many tools run at once, over the complete run; or a ``Schedule`` that several runs share.
-        timeout: seconds for each call; None for no limit. A tool's own timeout takes precedence.
-        run_timeout: seconds for the complete run; what is under way then ends as ``timed_out``.
         shape: the layout of calls and results in the conversation, ``batched`` or ``sequential`` (one call at a time).
-        retries: how often a request that failed before its first event is made again: if it could not connect or was
-            interrupted, or the provider reported an overload (408, 409, 425, 429, 5xx). The delay is the provider's, or
-            else half a second, doubled each time. The SDKs retry by themselves: turn one of the two off. It is also
-            how many further rounds the model gets to correct an ``output`` that does not fit.
-        fallbacks: providers to try next, in order, when a request has failed for good before its first event. The
-            history is rendered for them, and ``context.provider`` is the one to request, with ``context.model`` and
-            ``context.endpoint`` if it is a ``Target``; the run continues with the one that succeeded. Not with a
-            ``thread``.
+        timeouts: ``Timeouts(call=30.0, run=None, first_event=None, idle=None, heartbeats=True)``, or the seconds for
+            each call. A request without an event in time is made again as ``retries`` say; after the first event none
+            is made again: the run ends ``timed_out``, as it does when the seconds of ``run`` are over.
+        retries: ``Retries(requests=0, output=1, fallbacks=(), on_overflow=None)``, or the number of ``requests``. A
+            request that failed before its first event is made again if it could not connect or was interrupted, or the
+            provider reported an overload (408, 409, 425, 429, 5xx). The delay is the provider's, or else half a second,
+            doubled each time. The SDKs retry by themselves: turn one of the two off. Fallbacks are tried in order when
+            it has failed for good: the history is rendered for them, ``context.provider`` is the one to request, with
+            ``context.model`` and ``context.endpoint`` if it is a ``Target``, and the run continues with the one that
+            succeeded. Not with a ``thread``.
+        budget: ``Budget(tokens=None, cost=None, price=None)``, or the number of ``tokens``.
+        turn: ``TurnOptions(limits=None, leaked_markup="keep")``: how each ``Turn`` is read.
         before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
             first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)
             replaces the context: other tools, a shorter history, another provider.
-        turn_limits: the ``limits`` of each ``Turn``.
-        leaked_markup: what each ``Turn`` does with tool-call markup in its text.
         model: the model that ``create_new_stream`` requests. Opaque state in the history (signatures, encrypted
             reasoning, item ids) of another model is left out, and ``run.warnings`` lists that; without ``model`` it
             counts as unchanged. Ids have the form that the model's servers require.
@@ -134,44 +118,25 @@ def run_loop(
         around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
             calls the tool and returns its value. For tracing, rate limits and engines. What it raises is the call's
             error.
-        resume: the ``state`` of a run that ended ``awaiting_approval`` or ``awaiting_results``, or
+        resume: the ``state`` of a run that ended ``awaiting_approval`` or ``awaiting_results``, with the decisions and
+            results that it waits for: ``state.answer(approvals={id: True}, results={id: value})``; or
             ``RunState.from_entries(entries)`` of one that was stopped anywhere; also in another process. Tools,
             ``deps``, ``checkpoint`` and limits are passed again; the conversation, its rounds and ``run_key`` are the
             state's.
-        approvals: for each call in ``state.pending``, by its id: True, False, or an ``Approval``. Without a decision
-            for every call the run ends ``awaiting_approval`` again, when the approved ones have run.
-        results: for each call in ``state.awaiting_results``, by its id: the value, as a tool would return it, or a
-            ``ToolFailed`` with a sentence for the model. Without a value for every call the run ends
-            ``awaiting_results`` again.
         output: the type of a structured output, as for ``Growing``: a pydantic model, another type (a union as
             ``TypeAdapter(A | B)``, for type checkers), or a JSON schema. Each request asks for it in the provider's
             form, ``run.output`` has it, and a wrong one is told to the model.
         cache: ``auto`` or a ``CacheMark``: each request marks the ends of the tools, of the system text and of the
             conversation for the provider's cache, as with ``render_request``; of a ``thread`` only the tools.
-        first_event_timeout: seconds from each request to its first event with content; None for no limit. A request
-            that exceeds them is made again as ``retries`` and ``fallbacks`` say; then the run ends ``timed_out``.
-        idle_timeout: seconds without input of a response; before the first event only if ``first_event_timeout`` is
-            None. After the first event no request is made again: the run ends ``timed_out``.
-        heartbeats: comments and pings count as input; False: only input with events does.
-        on_overflow: ``async (error, context) -> RoundContext | None``, called once a run, when a provider refuses a
-            request with ``context_overflow`` (``error.limit`` and ``error.requested`` are the tokens, if it sent them).
-            The request is made again from the context that it returns, with a shorter history; None: the error counts.
-        max_tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them,
-            if the model would be asked again. It holds for a resumed run as a whole.
-        max_cost: the same for the sum of ``cost``.
-        cost: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
-            have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``max_cost``.
 
     Raises:
         UsageError: neither or both of history and thread are passed; the choice is no tool's name; a number is out of
-            range; an approval or a result is of a call that does not await one.
+            range; the state cannot be resumed with these arguments.
         StreamInterrupted: when it runs: a turn ended in an error. The exception carries the turn, which is also in
             ``run.contents``, marked as interrupted, and the results of the calls that had started.
         InvalidOutput: when it runs: the model's output did not fit, and no further round was left.
         Exception: when it runs: what ``create_new_stream``, a hook or ``approve`` raised, unless a connection failed.
     """
-    if isinstance(fallbacks, (str, Provider)):
-        raise UsageError(f"fallbacks must be a list of providers, not {fallbacks!r}")
     if not callable(before_follow_up) and not isinstance(before_follow_up, Sequence):
         raise UsageError(f"before_follow_up must be a function or a list of functions, not {before_follow_up!r}")
     if run_key is not None and not (isinstance(run_key, str) and run_key):
@@ -179,30 +144,28 @@ def run_loop(
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     tools_by_name = to_tools(tools)
+    limits, attempts = Timeouts.of(timeouts), Retries.of(retries)
+    if not isinstance(turn, TurnOptions):
+        raise UsageError(f"turn must be TurnOptions(limits=..., leaked_markup=...), not {turn!r}")
     options = LoopOptions(
         create_new_stream,
-        ExecutionOptions(tools_by_name, to_schedule(limit), shape, timeout, run_timeout, deps, approve, around_call),
+        ExecutionOptions(tools_by_name, to_schedule(limit), shape, limits.call, limits.run, deps, approve, around_call),
         max_rounds=max_rounds,
-        retries=retries,
-        fallbacks=tuple(map(to_target, fallbacks)),
+        retries=attempts,
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
-        turn_limits=turn_limits,
-        leaked_markup=leaked_markup,
+        turn=turn,
         checkpoint=checkpoint,
         output=None if output is None else OutputType(output),
         cache=cache,
-        time_limits=TimeLimits(first_event_timeout, idle_timeout, heartbeats),
-        on_overflow=on_overflow,
-        budget=Budget(max_tokens, max_cost, cost),
+        time_limits=TimeLimits(limits.first_event, limits.idle, limits.heartbeats),
+        budget=Budget.of(budget),
     )
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         target = Target("" if provider is None else provider, model, endpoint)
-        return Run(resume_run(resume, target, options, ids, approvals=approvals or {}, results=results or {}))
+        return Run(resume_run(resume, target, options, ids))
     contents, messages = to_conversation(history, thread)
-    if approvals is not None or results is not None:
-        raise UsageError("approvals and results are for the calls of a paused run: pass its state with resume=")
     if provider is None:
         raise UsageError("run_loop needs provider=, the name of the provider whose stream create_new_stream returns")
     if (history is None) == (thread is None):

@@ -123,6 +123,7 @@ class LoopState:
         layout: the layout of calls and results.
         context: what the next request is made from.
         contents: what the run added.
+        results: the results of the rounds that were appended.
         turn: the turn that is read, or was read last.
         warnings: irregularities of all turns, requests and executions so far.
         ended: why it ended; None before.
@@ -140,6 +141,7 @@ class LoopState:
     def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
         self.context = context
         self.contents: list[Content] = []
+        self.results: list[ToolResult] = []
         self.turn: Turn | None = None
         self._warnings = RunWarnings()
         self.ended: Ended | None = None
@@ -149,14 +151,14 @@ class LoopState:
         self.run_key = run_key
         self.options = options
         self.layout = options.execution.layout
-        self._fallbacks = list(options.fallbacks)
+        self._fallbacks = options.retries.targets()
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
         self._spending = Spending(options.budget)
-        self._on_overflow = options.on_overflow  # None once it was called
+        self._on_overflow = options.retries.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
         self.deadline = inf
-        self._output = None if options.output is None else RunOutput(options.output, options.retries)
+        self._output = None if options.output is None else RunOutput(options.output, options.retries.output)
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
         self.pauses = 0
@@ -272,8 +274,8 @@ class LoopState:
             self.turn = self._warnings.turn = Turn(
                 context.provider,
                 turn_key=turn_key,
-                limits=self.options.turn_limits,
-                leaked_markup=self.options.leaked_markup,
+                limits=self.options.turn.limits,
+                leaked_markup=self.options.turn.leaked_markup,
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
@@ -285,7 +287,7 @@ class LoopState:
             self.options.create_new_stream,
             self.context,
             create_turn,
-            retries=self.options.retries,
+            retries=self.options.retries.requests,
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
             limits=self._time_limits(),
@@ -371,6 +373,7 @@ class LoopState:
     def append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
         """Append the update of a round, or of a part of one."""
         self.contents += update.contents
+        self.results += update.results
         self.add_warnings(update.warnings)
         self.context = self.context.with_update(update, is_round_over=is_round_over)
         if self.recorder is not None:
@@ -440,7 +443,7 @@ class LoopState:
         """Return a warning, once a run, if a turn without usage keeps the budget from being checked."""
         if turn is None or not self._spending.misses_usage(turn):
             return []
-        message = f"{turn.provider.name} reported no usage, so this turn does not count for max_tokens and max_cost"
+        message = f"{turn.provider.name} reported no usage, so this turn does not count for the budget"
         return [self.warn("usage_unknown", message)]
 
     def warn(self, code: str, message: str, call_id: str | None = None) -> Warned:

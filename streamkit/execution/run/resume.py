@@ -6,59 +6,38 @@ watched, or on what happens in a round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
-
 from streamkit import providers
 from streamkit.errors import UsageError
-from streamkit.execution.durable.state import RunState, check_approvals, check_results
+from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.one_call.prepare import awaits_client
 from streamkit.execution.round.context import RoundContext, Target
 from streamkit.execution.run.loop_state import LoopState
-from streamkit.execution.run.options import LoopOptions
+from streamkit.execution.run.options import LoopOptions, TurnOptions
 from streamkit.providers.contract.origin import IdPolicy
-from streamkit.providers.provider import Provider
-from streamkit.providers.registry import ProviderName
 from streamkit.reading.turn import Turn
-from streamkit.tools import Approval
 
-__all__ = ["create_state", "resume_run", "to_target"]
-
-
-def to_target(fallback: ProviderName | str | Provider | Target) -> Target:
-    """Return a fallback as a target with a provider object."""
-    target = fallback if isinstance(fallback, Target) else Target(fallback)
-    return replace(target, provider=providers.get(target.provider))
+__all__ = ["create_state", "resume_run"]
 
 
-def resume_run(
-    state: RunState,
-    target: Target,
-    options: LoopOptions,
-    ids: IdPolicy,
-    *,
-    approvals: Mapping[str, Approval | bool],
-    results: Mapping[str, Any],
-) -> LoopState:
+def resume_run(resume: RunState | AnsweredState, target: Target, options: LoopOptions, ids: IdPolicy) -> LoopState:
     """Return the first state of a resumed run.
 
     Args:
-        state: of the run that was left.
+        resume: the state of the run that was left, with or without answers.
         target: what is requested; its fields that are not set are the state's.
         options: how rounds are made.
         ids: the id policy.
-        approvals: decisions, by the call's id.
-        results: values that come from the client, by the call's id.
 
     Raises:
         UsageError: the state cannot be resumed with these arguments.
     """
-    if not isinstance(state, RunState):
-        raise UsageError(f"resume must be a RunState (RunState.model_validate_json), not {type(state).__name__}")
-    decisions = check_approvals(state, approvals)
-    client_results = check_results(state, results)
-    for result in client_results.values():
+    answered = resume.answer() if isinstance(resume, RunState) else resume
+    if not isinstance(answered, AnsweredState):
+        raise UsageError(
+            f"resume must be a RunState (RunState.load), or state.answer(...), not {type(resume).__name__}"
+        )
+    state = answered.state
+    for result in answered.results.values():
         if not awaits_client(result.call, options.execution.tools):
             name = result.call.name
             raise UsageError(
@@ -87,7 +66,7 @@ def resume_run(
         options.cache,
     )
     loop_state = create_state(context, options, state.run_key)
-    loop_state.resume(state, decisions, client_results)
+    loop_state.resume(state, answered.approvals, answered.results)
     return loop_state
 
 
@@ -97,9 +76,9 @@ def create_state(context: RoundContext, options: LoopOptions, run_key: str) -> L
     Raises:
         UsageError: the context and the options do not fit together.
     """
-    if context.messages is not None and options.fallbacks:
+    if context.messages is not None and options.retries.fallbacks:
         raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
-    if options.turn_limits is not None or options.leaked_markup != "keep":
+    if options.turn != TurnOptions():
         # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
-        Turn(context.provider, limits=options.turn_limits, leaked_markup=options.leaked_markup)
+        Turn(context.provider, limits=options.turn.limits, leaked_markup=options.turn.leaked_markup)
     return LoopState(context, options, run_key)

@@ -18,10 +18,10 @@ from typing import (
 import anyio
 from typing_extensions import TypeVar
 
-from streamkit.calls import StreamWarning, ToolCall, Usage
+from streamkit.calls import Ended, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.durable.state import Ended, RunState
+from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.background import is_event_loop_running
 from streamkit.execution.round.scheduler import OccupiedPlace
 from streamkit.execution.run.batches import BatchReader
@@ -100,13 +100,21 @@ class Run(Generic[Out]):
 
     @property
     def cost(self) -> float:
-        """What the turns have cost by the ``cost`` argument; 0 without it."""
+        """What the turns have cost by ``Budget.price``; 0 without it."""
         return self._state.cost
 
     @property
     def contents(self) -> list[Content]:
         """The contents that the run added; every call in it has its result, at any moment. Append it to your store."""
         return list(self._state.contents)
+
+    @property
+    def results(self) -> list[ToolResult]:
+        """The result of every call of the run, in call order, with its call (``result.call``), also if it did not run.
+
+        Of a resumed run: those since then, and those of the round in which it was left.
+        """
+        return list(self._state.results)
 
     @property
     def history(self) -> list[Content]:
