@@ -11,9 +11,11 @@ from typing import Any
 
 from streamkit.events import ReasoningKind
 from streamkit.providers.contract.sink import ChoiceSink
-from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS, REASONING_TEXT_FIELDS, Delta, PlainDelta
+from streamkit.providers.openai_chat.schema import Delta
+from streamkit.providers.openai_chat.traits import REASONING_FIELDS
 
 __all__ = [
+    "REASONING_DETAIL_FIELDS",
     "read_content_parts",
     "read_reasoning",
     "reasoning_block_text",
@@ -22,12 +24,13 @@ __all__ = [
     "thinking_text",
 ]
 
-_reasoning_texts = attrgetter(*REASONING_TEXT_FIELDS)
-_DETAIL_FIELDS = tuple(REASONING_DETAIL_FIELDS.values())
+_reasoning_values = attrgetter(*REASONING_FIELDS)
+#: The types of ``reasoning_details`` whose text is streamed in deltas, and the field of each that contains it.
+REASONING_DETAIL_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
-def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
-    """Emit the reasoning of a delta once.
+def read_reasoning(choice: ChoiceSink, delta: Delta) -> None:
+    """Emit the reasoning of a delta once; nothing if it has none.
 
     vLLM sends it in two fields, OpenRouter in a field and in typed details, LiteLLM in a field and in the blocks of
     Anthropic (https://docs.litellm.ai/docs/reasoning_content). GitHub Copilot sends its state in a field of its own,
@@ -35,19 +38,21 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
     blocks with a text and a signature, each of which continues the one at its place in the delta before
     (``ReasoningBlock`` and ``mergeReasoningBlocks`` of @sap-ai-sdk/orchestration).
     """
+    values = _reasoning_values(delta)
+    if not any(values):
+        return
     text = ""
     own_blocks: list[Any] = []
-    values = _reasoning_texts(delta)
-    for value in values:
+    *texts, details, thinking, opaque = values
+    for value in texts:
         if value.__class__ is str and value:
             text = value
             break
     else:
-        if any(values):
-            blocks_value = next((value for value in values if value and isinstance(value, (list, dict))), [])
+        if any(texts):
+            blocks_value = next((value for value in texts if value and isinstance(value, (list, dict))), [])
             own_blocks = blocks_value if isinstance(blocks_value, list) else [blocks_value]
             text = "".join(map(reasoning_block_text, own_blocks))
-    thinking, details = delta.thinking_blocks, delta.reasoning_details
     blocks = [block for block in thinking if isinstance(block, dict)] if isinstance(thinking, list) else None
     if blocks:
         choice.reasoning(text or "".join([thinking_text(block) for block in blocks]))
@@ -56,7 +61,6 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
         choice.reasoning(text)
         choice.add_metadata({"reasoning_blocks": [own_blocks]})
     elif not isinstance(details, list) or not details:
-        opaque = delta.reasoning_opaque
         has_opaque = isinstance(opaque, str) and bool(opaque)
         if text or has_opaque:
             choice.reasoning(text)
@@ -77,7 +81,7 @@ def read_reasoning(choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
 def reasoning_detail_text(detail: dict[str, Any]) -> str | None:
     """Return the text of one entry of ``reasoning_details``, or None if it has none (an encrypted one)."""
     text = None
-    for field in _DETAIL_FIELDS:
+    for field in REASONING_DETAIL_FIELDS.values():
         text = detail.get(field)
         if text:
             break

@@ -22,7 +22,7 @@ from streamkit.providers.decoding.decoding import as_integer, as_text, compact_j
 from streamkit.providers.decoding.lenient_json import parse_json_or_text
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.openai_chat import schema
-from streamkit.providers.openai_chat.schema import Delta, PlainDelta
+from streamkit.providers.openai_chat.schema import Delta
 from streamkit.values.media import parse_data_url
 
 __all__ = [
@@ -51,7 +51,7 @@ class ExtrasReader:
         self._last_sources: Any = None  # of the last chunk: most chunks repeat it
         self._tools: dict[tuple[ChoiceSink, str | None], dict[str, Any]] = {}
 
-    def read(self, choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
+    def read(self, choice: ChoiceSink, delta: Delta) -> None:
         """Emit the rare fields of one delta."""
         for annotation in _as_list(delta.annotations):
             choice.citation(annotation)
@@ -224,9 +224,9 @@ def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> froz
 
 
 _CHUNK = _known_fields(schema.Chunk, schema.PlainChunk)
-_CHOICE = _known_fields(schema.Choice, schema.PlainChoice)
+_CHOICE = _known_fields(schema.ChunkChoice, schema.PlainChoice)
 _DELTA = _known_fields(schema.Delta, schema.PlainDelta)
-_TOOL_CALL = _known_fields(schema.ToolCall)
+_TOOL_CALL = _known_fields(schema.CallDelta)
 _FUNCTION = _known_fields(schema.Function)
 _CUSTOM = _known_fields(schema.Custom)
 #: LiteLLM's field of what Chat Completions has no field for, at a choice, a delta, a message and a call. Since 1.106

@@ -27,15 +27,13 @@ from streamkit.providers.openai_chat.content_reader import (
 )
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING
-from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
-from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.traits import REASONING_FIELDS, REASONING_TEXT_FIELDS, ChatDialect
 
 __all__ = ["parse_messages"]
 
 _TEXT_FIELDS = ("type", "text", "cache_control", CACHE_BREAKPOINT)
 _MEDIA_FIELDS = ("url", "detail", "data", "format", "file_data", "filename")
 _SYSTEM_FIELDS = frozenset({"role", "content"})
-_REASONING_FIELDS = frozenset({"reasoning_details", "thinking_blocks", "reasoning_opaque", *REASONING_TEXT_FIELDS})
 _EXTRA_FIELDS = frozenset({"audio", "annotations", "images"})
 #: the fields that are read, by the role of the message
 _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
@@ -45,7 +43,7 @@ _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
     "tool": frozenset({"role", "content", "tool_call_id", "name"}),
     "function": frozenset({"role", "content", "name"}),
     "assistant": frozenset(
-        {"role", "content", "refusal", "tool_calls", "function_call", "prefix", *_EXTRA_FIELDS, *_REASONING_FIELDS}
+        {"role", "content", "refusal", "tool_calls", "function_call", "prefix", *_EXTRA_FIELDS, *REASONING_FIELDS}
     ),
 }
 _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
@@ -154,7 +152,7 @@ class _AssistantMessage:
         """Add all blocks, in the order in which a model produces them."""
         message, builder = self._message, self._builder
         builder.end()
-        if not _REASONING_FIELDS.isdisjoint(message):
+        if any(name in message for name in REASONING_FIELDS):
             self._read_reasoning()
         content = message.get("content")
         if isinstance(content, str):

@@ -26,7 +26,7 @@ from streamkit.json_text import json_size
 from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import PART_SIZE, as_text, compact_json
 from streamkit.providers.decoding.lenient_json import parse_json_or_text
-from streamkit.providers.openai_chat.schema import PlainToolCall, ToolCall
+from streamkit.providers.openai_chat.schema import CallDelta
 from streamkit.values.indexes import normalize_index
 
 __all__ = [
@@ -36,9 +36,7 @@ __all__ = [
 ]
 
 
-def read_irregular_call(
-    tool: Callable[[NormalizedToolChunk], None], call: ToolCall | PlainToolCall, position: int
-) -> None:
+def read_irregular_call(tool: Callable[[NormalizedToolChunk], None], call: CallDelta, position: int) -> None:
     """Emit a call delta that is not of the frequent form."""
     function, custom = call.function, call.custom
     is_bare = function is None and custom is None

@@ -28,10 +28,8 @@ from streamkit.providers.openai_chat.schema import (
     CHOICE_RESPONSE_FIELDS,
     RESPONSE_FIELDS,
     SOURCE_FIELDS,
-    Choice,
     Chunk,
-    PlainChoice,
-    PlainChunk,
+    ChunkChoice,
     PlainGroq,
 )
 
@@ -274,14 +272,14 @@ class ResponseReader:
         if usage is not None:
             self._sink.usage(usage)
 
-    def read_facts(self, chunk: Chunk | PlainChunk) -> None:
+    def read_facts(self, chunk: Chunk) -> None:
         """Report facts about the response that are new: of its first chunk, and of those with a finish or usage."""
         values = _response_facts(chunk)
         if values != self._facts:
             self._facts = values
             self._keep_metadata(RESPONSE_FIELDS, values)
 
-    def read_choice_facts(self, choice: Choice | PlainChoice) -> None:
+    def read_choice_facts(self, choice: ChunkChoice) -> None:
         """Report facts about the response that a choice has, if they are new."""
         values = _choice_facts(choice)
         if values != self._choice_facts:
@@ -300,7 +298,7 @@ class ResponseReader:
             self._metadata |= facts
             self._sink.add_response_metadata(facts)
 
-    def read_without_choices(self, chunk: Chunk | PlainChunk, raw: Any) -> bool:
+    def read_without_choices(self, chunk: Chunk, raw: Any) -> bool:
         """Return True if a chunk without choices is one of this wire; report any other one."""
         if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
             self._sink.heartbeat()
@@ -311,7 +309,7 @@ class ResponseReader:
         return False
 
 
-def start_facts(chunk: Chunk | PlainChunk) -> dict[str, Any]:
+def start_facts(chunk: Chunk) -> dict[str, Any]:
     """Return what the first chunk states of the response: its time, Groq's id of the request, the sources so far."""
     facts: dict[str, Any] = {}
     created, groq = as_integer(chunk.created), chunk.x_groq

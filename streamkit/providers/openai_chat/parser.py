@@ -36,17 +36,13 @@ from streamkit.providers.openai_chat.other_forms import (
 )
 from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
 from streamkit.providers.openai_chat.schema import (
-    MESSAGE_FIELDS,
-    Choice,
+    CallDelta,
     Chunk,
+    ChunkChoice,
     Delta,
-    PlainChoice,
     PlainChunk,
-    PlainDelta,
-    PlainToolCall,
-    ToolCall,
 )
-from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_chat.traits import FINISH_REASONS, REASONING_FIELDS, ChatDialect
 from streamkit.providers.provider import Traits
 from streamkit.values.indexes import normalize_index
 
@@ -54,6 +50,15 @@ __all__ = ["ChatParser", "create_parser"]
 
 #: The key of ``function_call``, which some servers send beside the same call in ``tool_calls``.
 _SECOND_KEY = ChatDialect.second_key
+
+#: The fields of a message by the kind of block that they become.
+_BLOCK_FIELDS = {
+    "text": ("content",),
+    "reasoning": REASONING_FIELDS,
+    "refusal": ("refusal",),
+    "call": ("tool_calls", "function_call"),
+    "file": ("images", "audio"),
+}
 
 _decode = msgspec.json.Decoder(PlainChunk).decode
 
@@ -253,7 +258,7 @@ class ChatParser:
             self._extras = ExtrasReader(self._sink)
         return self._extras
 
-    def _identify(self, chunk: Chunk | PlainChunk) -> None:
+    def _identify(self, chunk: Chunk) -> None:
         if self._has_deltas is None and chunk.choices:
             self._has_deltas = chunk.choices[0].delta is not None
         self._response.read_facts(chunk)
@@ -262,9 +267,7 @@ class ChatParser:
         self._sink.identify(response_id, model, start_facts(chunk))
         self._is_identified = response_id is not None and model is not None
 
-    def _read_choice(
-        self, choice: Choice | PlainChoice, chunk: Chunk | PlainChunk, raw: Any, position: int | None = None
-    ) -> None:
+    def _read_choice(self, choice: ChunkChoice, chunk: Chunk, raw: Any, position: int | None = None) -> None:
         """Read a choice that is not on the fast path: with rare fields, without a delta, or of another number than 0.
 
         A choice without a number has that of its position in the chunk.
@@ -286,13 +289,13 @@ class ChatParser:
             self._sink.unknown(to_plain(raw))  # Azure's late filter results
         self._read_choice_extras(choice_sink, choice, chunk, index)
 
-    def _unstreamed(self, choice_sink: ChoiceSink, index: int, message: Delta | PlainDelta) -> Delta | PlainDelta:
+    def _unstreamed(self, choice_sink: ChoiceSink, index: int, message: Delta) -> Delta:
         """Return a complete message that follows deltas, without the fields of which there were deltas.
 
         MiniMax ends a stream with the whole ``chat.completion``, which alone has the usage (GCWing/OpenBitFun#792).
         """
         repeated: list[str] = []
-        for kind, fields in MESSAGE_FIELDS.items():
+        for kind, fields in _BLOCK_FIELDS.items():
             present = [name for name in fields if getattr(message, name)]
             if not present:
                 continue
@@ -318,8 +321,8 @@ class ChatParser:
     def _read_choice_extras(
         self,
         choice_sink: ChoiceSink,
-        choice: Choice | PlainChoice,
-        chunk: Chunk | PlainChunk,
+        choice: ChunkChoice,
+        chunk: Chunk,
         index: int = 0,
     ) -> None:
         """Read the fields of a choice outside its delta: log probabilities, finish reason, filters, usage."""
@@ -343,16 +346,8 @@ class ChatParser:
         if choice.usage is not None:
             self._response.emit_usage(choice.usage)
 
-    def _read_texts(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
-        if (
-            delta.reasoning_content
-            or delta.reasoning
-            or delta.reasoning_details
-            or delta.thinking_blocks
-            or delta.reasoning_text
-            or delta.reasoning_opaque
-        ):
-            read_reasoning(choice_sink, delta)
+    def _read_texts(self, choice_sink: ChoiceSink, delta: Delta) -> None:
+        read_reasoning(choice_sink, delta)
         content = delta.content
         if content.__class__ is str:
             if content:
@@ -362,7 +357,7 @@ class ChatParser:
         if delta.refusal.__class__ is str and delta.refusal:
             choice_sink.refusal(delta.refusal)
 
-    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
+    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta) -> None:
         self._read_texts(choice_sink, delta)
         if (
             delta.annotations
@@ -375,15 +370,13 @@ class ChatParser:
             self._extras_reader().read(choice_sink, delta)
         if delta.tool_calls:
             calls = delta.tool_calls
-            self._read_calls(choice_sink.tool, calls if isinstance(calls, list) else [calls])
+            self._read_calls(choice_sink.tool, [calls] if isinstance(calls, CallDelta) else calls)
         function = delta.function_call
         if function is not None:  # after the same call in tool_calls, which has the id
             name, arguments = as_text(function.name), arguments_text(function.arguments)
             choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, _SECOND_KEY))
 
-    def _read_calls(
-        self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[ToolCall | PlainToolCall]
-    ) -> None:
+    def _read_calls(self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[CallDelta]) -> None:
         for position, call in enumerate(calls):
             function = call.function
             if (

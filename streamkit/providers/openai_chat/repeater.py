@@ -13,13 +13,13 @@ from typing import Any
 
 from streamkit.events import NormalizedToolChunk, ReasoningKind
 from streamkit.providers.contract.sink import ChoiceSink
+from streamkit.providers.openai_chat.content_reader import REASONING_DETAIL_FIELDS
 from streamkit.providers.openai_chat.fields import flagged_filters
 from streamkit.providers.openai_chat.schema import (
-    REASONING_DETAIL_FIELDS,
     RESPONSE_FIELDS,
-    PlainChoice,
+    CallDelta,
+    ChunkChoice,
     PlainChunk,
-    PlainToolCall,
 )
 
 __all__ = ["UNREAD_FIELD", "find_repeater"]
@@ -64,7 +64,7 @@ def find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] 
     return _repeat_details(sink, reasoning, delta.reasoning_details) if delta.reasoning_details else sink.reasoning
 
 
-def _has_only_delta(chunk: PlainChunk, choice: PlainChoice) -> bool:
+def _has_only_delta(chunk: PlainChunk, choice: ChunkChoice) -> bool:
     """Return True if nothing outside of the delta is read."""
     return (
         choice.index == 0
@@ -106,7 +106,7 @@ def _repeat_details(sink: ChoiceSink, reasoning: Any, details: Any) -> Callable[
     return repeat
 
 
-def _repeat_call(sink: ChoiceSink, call: PlainToolCall, facts: tuple[Any, ...]) -> Callable[[str], None] | None:
+def _repeat_call(sink: ChoiceSink, call: CallDelta, facts: tuple[Any, ...]) -> Callable[[str], None] | None:
     """Return the same for the only call of a chunk; None if it is not of the frequent form."""
     function, key, raw_id = call.function, call.index, call.id
     if function is None or key.__class__ is not int or function.arguments.__class__ is not str:

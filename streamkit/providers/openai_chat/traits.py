@@ -40,6 +40,8 @@ __all__ = [
     "MISTRAL_MODELS",
     "OPENAI_IDS",
     "OPENAI_SETTINGS",
+    "REASONING_FIELDS",
+    "REASONING_TEXT_FIELDS",
     "RULES_OF_MODELS",
     "SERVER_IDS",
     "SETTINGS",
@@ -86,20 +88,13 @@ KIMI_IDS = IdRule(
 )
 #: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
 RULES_OF_MODELS = {"mistral": MISTRAL_IDS, "kimi": KIMI_IDS}
+#: The fields of a delta, and of a message, that contain reasoning as text. Servers that send several of them repeat the
+#: same text (vLLM), so the first one with text counts. Each is a field of ``schema.Delta``.
+REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+#: All fields that contain reasoning, the others of them as typed parts or as state.
+REASONING_FIELDS = (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks", "reasoning_opaque")
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_OWN_FIELDS = frozenset(
-    {
-        "tool_call_id",
-        "function_call",
-        "refusal",
-        "audio",
-        "reasoning_content",
-        "reasoning_details",
-        "reasoning_opaque",
-        "reasoning_text",
-        "thinking_blocks",
-    }
-)
+_OWN_FIELDS = frozenset({"tool_call_id", "function_call", "refusal", "audio", *REASONING_FIELDS}) - {"reasoning"}
 _OWN_PARTS = ("image_url", "input_audio", "video_url", "document_url", "refusal")
 
 

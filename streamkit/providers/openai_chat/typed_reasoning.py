@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamkit.providers.contract.carried_state import is_wrapped_state
-from streamkit.providers.openai_chat.content_reader import reasoning_block_text, thinking_text
-from streamkit.providers.openai_chat.schema import REASONING_DETAIL_FIELDS
+from streamkit.providers.openai_chat.content_reader import REASONING_DETAIL_FIELDS, reasoning_block_text, thinking_text
 
 __all__ = [
     "has_wrapped_state",
