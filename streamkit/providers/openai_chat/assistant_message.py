@@ -18,14 +18,14 @@ from msgspec import Struct, field
 
 from streamkit.history import Block, Content, FileBlock, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.history.content import CACHE_BREAKPOINT
-from streamkit.providers.openai_chat.requests import BLANK_REASONING, is_reasoning
-from streamkit.providers.openai_chat.traits import ChatDialect
-from streamkit.providers.openai_chat.typed_reasoning import (
+from streamkit.providers.openai_chat.content_blocks import (
     merge_reasoning_blocks,
     merge_reasoning_details,
     merge_reasoning_parts,
     merge_thinking_blocks,
 )
+from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.openai_chat.requests import BLANK_REASONING, is_reasoning
 from streamkit.providers.provider import RenderedMessages, RenderOptions
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
@@ -169,7 +169,7 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
         self.call_places: dict[str, int] = {}
-        self._requires_signature = requires_signature(options.model) and not traits.reasoning_details
+        self._requires_signature = requires_signature(options.model) and not traits.stream.reasoning_details
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
         # the field that a message with calls must have, though its reasoning is unknown
@@ -276,18 +276,18 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
             parts.refusals.append(block)
         else:
             parts.content.append(block)
-        if self.traits.file_annotations and (annotations := file_annotations(block)):
+        if self.traits.media.file_annotations and (annotations := file_annotations(block)):
             parts.fields["annotations"] = [*parts.fields.get("annotations", []), *annotations]
 
     def _image_of(self, block: FileBlock) -> Json | None:
-        return generated_image(block) if self.traits.image_replay else None
+        return generated_image(block) if self.traits.media.image_replay else None
 
     # ------------------------------------------------------------ reasoning
 
     def _select_reasoning(self, contents: Sequence[Content]) -> list[bool]:
         """Return for each content whether its reasoning is sent back. A person's message begins a turn."""
         replay, model = self.traits.reasoning_replay, self.options.model
-        if self.traits.reasoning_of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
+        if self.traits.reasoning.of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
             replay = "never"
         if replay != "tool_turns":
             return [replay == "always"] * len(contents)

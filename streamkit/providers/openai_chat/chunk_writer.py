@@ -18,8 +18,9 @@ from streamkit.calls import Usage
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.decoding.openai_errors import ERRORS, error_body
+from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
-from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_chat.traits import FINISH_REASONS
 from streamkit.providers.writing.encoding import encode_chunk
 from streamkit.providers.writing.wire_writer import Json, WriterOptions
 from streamkit.providers.writing.writer_shapes import ChoicesWriter
@@ -145,7 +146,7 @@ class ChunkWriter(ChoicesWriter):
         self._has_usage_chunk = options.usage_chunk
         # Only the chunks of a stream that ends with one of its own for the usage have null before: the SDK of Mistral
         # for TypeScript refuses null.
-        self._no_usage: Json = {"usage": None} if options.usage_chunk and traits.usage_position == "own" else {}
+        self._no_usage: Json = {"usage": None} if options.usage_chunk and traits.stream.usage_position == "own" else {}
         self._line_end = 2 * traits.line_end.encode()
         self._common: Json = {}
 
@@ -158,13 +159,13 @@ class ChunkWriter(ChoicesWriter):
         if self.is_same_wire:
             facts = {name: self.metadata[name] for name in ("created", *RESPONSE_FIELDS) if name in self.metadata}
         self._common = {**common, "model": self.model or "", **facts}
-        if self._dialect.first_chunk == "comment":
+        if self._dialect.stream.first_chunk == "comment":
             self.send_bytes(b": OPENROUTER PROCESSING\n\n")
         elif self.is_same_wire:
             if "prompt_filter_results" in self.metadata:
                 chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
                 self.send({**chunk, "prompt_filter_results": self.metadata["prompt_filter_results"]})
-        elif self._dialect.first_chunk == "prompt_filter":
+        elif self._dialect.stream.first_chunk == "prompt_filter":
             result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
             chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
             self.send({**chunk, "prompt_filter_results": [result]})
@@ -201,13 +202,13 @@ class ChunkWriter(ChoicesWriter):
         self.send({**self._common, "choices": [], "usage": counts})
 
     def _last_chunks(self, counts: Json | None) -> None:
-        position = self._dialect.usage_position
+        position = self._dialect.stream.usage_position
         if position == "own" and not self._has_usage_chunk:
             position = "finish"
         reason = _FINISH_REASON_NAMES[self.finish_reason]
         choice: Json = {}
         top: Json = {}
-        if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
+        if self.finish_reason == "error" and self._dialect.stream.error_in_band and self.error is None:
             top["error"] = {"code": 502, "message": "Provider returned error"}
         delta: Json = {}
         for name, value in self.metadata.items():
@@ -237,7 +238,12 @@ class ChunkWriter(ChoicesWriter):
         prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
         cached = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
         total = (prompt or 0) + (output or 0)
-        if self._dialect.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
+        if (
+            self._dialect.stream.reasoning_excluded_from_output
+            and output is not None
+            and reasoning
+            and reasoning <= output
+        ):
             output -= reasoning
         details = {
             "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},

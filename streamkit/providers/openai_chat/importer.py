@@ -19,15 +19,16 @@ from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, 
 from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block, create_stored
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import parse_result
-from streamkit.providers.openai_chat.content_reader import (
+from streamkit.providers.openai_chat.content_blocks import (
     reasoning_block_text,
     reasoning_detail_text,
     reasoning_part_text,
     thinking_text,
 )
+from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING
-from streamkit.providers.openai_chat.traits import REASONING_FIELDS, REASONING_TEXT_FIELDS, ChatDialect
+from streamkit.providers.openai_chat.traits import REASONING_FIELDS, REASONING_TEXT_FIELDS
 
 __all__ = ["parse_messages"]
 
@@ -67,7 +68,7 @@ def parse_messages(
         role = message.get("role")
         known = _MESSAGE_FIELDS.get(role) if isinstance(role, str) else None
         if known is not None and not known.issuperset(message):
-            read = known | {"name"} if traits.author_names else known
+            read = known | {"name"} if traits.messages.author_names else known
             builder.report_unread(message, read, f"a message of the role {role!r}")
         if role == "assistant":
             _AssistantMessage(builder, message).read()
@@ -86,7 +87,7 @@ def parse_messages(
             continue
         else:
             builder.add_unknown_role(message)
-        if traits.author_names and isinstance(name := message.get("name"), str) and name:
+        if traits.messages.author_names and isinstance(name := message.get("name"), str) and name:
             builder.describe(author={"provider": traits.name, "name": name})
         builder.end()
     return builder.build()

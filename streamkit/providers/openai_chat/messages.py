@@ -29,6 +29,7 @@ from streamkit.providers.openai_chat.assistant_message import (
     is_content_part,
     join_text,
 )
+from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import file_part, image_part
 from streamkit.providers.openai_chat.requests import (
     fill_reasoning,
@@ -40,7 +41,6 @@ from streamkit.providers.openai_chat.requests import (
     strict_profile,
     why_reasoning_is_refused,
 )
-from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.rendering.media import Media, caption, convert_parts, result_parts, split_text_and_media
 from streamkit.providers.rendering.message_renderer import Json, cache_mark
@@ -83,7 +83,7 @@ def build_request(
     """
     messages = rendered.messages
     last = messages[-1] if messages else {}
-    if traits.prefix and last.get("role") == "assistant" and "tool_calls" not in last:
+    if traits.messages.prefix and last.get("role") == "assistant" and "tool_calls" not in last:
         messages = [*messages[:-1], {**last, "prefix": True}]
     body: Json = {traits.messages_field: messages}
     if tools:
@@ -98,7 +98,7 @@ def build_request(
         if reason := why_reasoning_is_refused(body, traits):
             body |= reasoning_switch(traits, is_on=False)
             rendered.report(f"reasoning was turned off in this request: {reason}")
-        elif tools and traits.tools_need_reasoning:
+        elif tools and traits.reasoning.needed_with_tools:
             body[traits.messages_field] = fill_reasoning(messages, traits)
     if stream:
         body["stream"] = True
@@ -114,21 +114,21 @@ def convert_media(block: Media, traits: ChatDialect) -> Json:
         UnsupportedContent: a chat message does not take it in this form.
     """
     if isinstance(block, ImageBlock):
-        part = image_part(block.data, traits.image_types)
+        part = image_part(block.data, traits.media.image_types)
         detail = block.metadata.get("detail")
         return {**part, "image_url": {**part["image_url"], "detail": detail}} if isinstance(detail, str) else part
     return file_part(
         block,
-        by_address=traits.file_addresses,
-        document=traits.document_parts,
-        image_types=traits.image_types,
+        by_address=traits.media.file_addresses,
+        document=traits.media.document_parts,
+        image_types=traits.media.image_types,
     )
 
 
 def author_of(content: Content, traits: ChatDialect) -> str | None:
     """Return the name of a message's author if a client of this dialect gave it."""
     author = content.metadata.get("author")
-    if not traits.author_names or not isinstance(author, dict) or not traits.is_from_provider(author):
+    if not traits.messages.author_names or not isinstance(author, dict) or not traits.is_from_provider(author):
         return None
     name = author.get("name")
     return name if isinstance(name, str) else None
@@ -151,7 +151,7 @@ class ChatRenderer(AssistantRenderer):
         self.flush_results()
         if author is not None:
             message = {**message, "name": author}
-        separator, messages = self.traits.separator_text, self.messages
+        separator, messages = self.traits.messages.separator_text, self.messages
         if separator and message["role"] == "user" and messages and messages[-1]["role"] == "tool":
             self.append({"role": "assistant", "content": separator})
             self.changes.append("added an assistant message between a tool's result and a person's message")
@@ -166,7 +166,7 @@ class ChatRenderer(AssistantRenderer):
         if self._is_prefix and self.messages and self.messages[-1]["role"] == "assistant":
             self.messages[-1]["prefix"] = True
         last = self.messages[-1] if len(self.messages) > 1 else {}
-        if self.traits.prefix and last.get("role") == "system":
+        if self.traits.messages.prefix and last.get("role") == "system":
             contents_of_last = self.contents_of(self.messages.pop())
             message = {**last, "role": "user"}
             self.push(message)
@@ -180,7 +180,7 @@ class ChatRenderer(AssistantRenderer):
 
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role; a developer's message has that role where there is one."""
-        self._is_developer = self.traits.developer_role and content.metadata.get("role") == "developer"
+        self._is_developer = self.traits.messages.developer_role and content.metadata.get("role") == "developer"
         # DeepSeek continues a last message that asks for it (https://api-docs.deepseek.com/guides/chat_prefix_completion).
         self._is_prefix = content.metadata.get("prefix") is True and self.traits.is_from_provider(content.metadata)
         self._author = author_of(content, self.traits) if "author" in content.metadata else None
@@ -247,13 +247,13 @@ class ChatRenderer(AssistantRenderer):
             parts_of_result = [{"type": "text", "text": content}] if isinstance(content, str) else content
             content = [*parts_of_result[:-1], self.marked(parts_of_result[-1], block)]
         message = {"role": "tool", "tool_call_id": call_id, "content": content}
-        if self.traits.result_names and name:
+        if self.traits.messages.result_names and name:
             message["name"] = name
         self.buffer_result(self.call_places.get(call_id, len(self.call_places)), message, caption(media, name))
 
     def _split_result(self, parts: Sequence[ResultPart]) -> tuple[str | list[Json], list[Media]]:
         """Return the content of a tool message, and the media that a user message shows."""
-        if not self.traits.result_images or not any(isinstance(part, ImageBlock) for part in parts):
+        if not self.traits.media.result_images or not any(isinstance(part, ImageBlock) for part in parts):
             return split_text_and_media(parts)
         content: list[Json] = []
         files: list[Media] = []
@@ -261,7 +261,7 @@ class ChatRenderer(AssistantRenderer):
             if isinstance(part, FileBlock):
                 files.append(part)
             elif isinstance(part, ImageBlock):
-                content.append(image_part(part.data, self.traits.image_types))
+                content.append(image_part(part.data, self.traits.media.image_types))
             elif part.text:
                 content.append({"type": "text", "text": part.text})
         return content, files

@@ -40,7 +40,7 @@ from typing import Any
 
 from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import budget_for, effort_for
-from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.provider import ToolChoice
 from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_integer, is_object
 from streamkit.providers.requests.offered_tools import (
@@ -84,14 +84,14 @@ BLANK_REASONING = " "
 
 def is_reasoning(traits: ChatDialect, model: str | None) -> bool:
     """Return True if the model is known to reason unless a request turns it off."""
-    return traits.reasons_unless_off is not None and bool(traits.reasons_unless_off.match((model or "").casefold()))
+    return traits.reasoning.unless_off is not None and bool(traits.reasoning.unless_off.match((model or "").casefold()))
 
 
 def reasoning_switch(traits: ChatDialect, *, is_on: bool) -> dict[str, Any]:
     """Return the field with which a dialect turns reasoning on or off; empty if it has no such field."""
-    if traits.reasoning_setting == "thinking":
+    if traits.reasoning.setting == "thinking":
         return {"thinking": {"type": "enabled" if is_on else "disabled"}}
-    return {"enable_thinking": is_on} if traits.reasoning_setting == "enable_thinking" else {}
+    return {"enable_thinking": is_on} if traits.reasoning.setting == "enable_thinking" else {}
 
 
 def why_reasoning_is_refused(body: dict[str, Any], traits: ChatDialect) -> str:
@@ -194,7 +194,7 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
     if not writer.sets_reasoning:
         return
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
-    summary, form = writer.take("reasoning_summary"), traits.reasoning_setting
+    summary, form = writer.take("reasoning_summary"), traits.reasoning.setting
     if writer.facts.reasoning == "none" or form is None:
         if effort or budget:
             writer.report("reasoning was left out: the model or the server has no setting for it")
@@ -204,7 +204,7 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         mode, effort, budget = "off", None, None
     if budget is not None and form not in ("object", "enable_thinking"):
         effort = effort or effort_for(budget)
-        if form in ("effort", "switch") or traits.effort_with_switch:
+        if form in ("effort", "switch") or traits.reasoning.effort_with_switch:
             writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
     if form == "effort":
         _write_effort(writer, mode, effort)
@@ -217,7 +217,7 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         _write_object(writer, {"mode": mode, "effort": effort, "budget": budget, "summary": summary})
     elif form == "thinking":
         writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
-        if effort and mode != "off" and traits.effort_with_switch:
+        if effort and mode != "off" and traits.reasoning.effort_with_switch:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
         elif effort and mode != "off":
             writer.report(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")

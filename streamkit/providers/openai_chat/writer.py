@@ -18,13 +18,14 @@ from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, File, ReasoningKind
 from streamkit.providers.decoding.openai_errors import error_body
 from streamkit.providers.openai_chat.chunk_writer import ChunkWriter
-from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
-from streamkit.providers.openai_chat.traits import ChatDialect
-from streamkit.providers.openai_chat.typed_reasoning import (
+from streamkit.providers.openai_chat.content_blocks import (
     has_wrapped_state,
     merge_reasoning_blocks,
+    reasoning_detail_text,
+    thinking_text,
     unstreamed_details,
 )
+from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, encode_json
 from streamkit.providers.writing.wire_writer import Json, WriterOptions
@@ -101,7 +102,7 @@ class ChatWriter(ChunkWriter):
             self._delta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
         elif any(isinstance((self._own_state or {}).get(name), list) for name in _REASONING_LISTS):
             pass  # these have the text; they are written at the end of the block
-        elif dialect.reasoning_details:
+        elif dialect.stream.reasoning_details:
             name = "summary" if kind == "summary" else "text"
             self._details([{"type": f"reasoning.{name}", name: text, "index": self._detail_count}])
             self._has_open_detail = True
@@ -142,7 +143,9 @@ class ChatWriter(ChunkWriter):
         elif own is not None and isinstance(thinking, list):
             for block in thinking:
                 self._delta({"reasoning_content": thinking_text(block), "thinking_blocks": [block]})
-        elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(has_wrapped_state, details))):
+        elif isinstance(details, list) and (
+            self._dialect.stream.reasoning_details or any(map(has_wrapped_state, details))
+        ):
             unstreamed, is_complete = unstreamed_details(details, text_index)
             self._details(self._with_indexes(unstreamed))
             if not is_complete:
@@ -189,7 +192,7 @@ class ChatWriter(ChunkWriter):
                 self._delta({"content": [data]})
             else:
                 super().citation(data)
-        elif self._dialect.source_lists:
+        elif self._dialect.stream.source_lists:
             if self.is_same_wire:
                 self._add_source(data)
             elif is_own and not isinstance(data, str):
@@ -223,7 +226,7 @@ class ChatWriter(ChunkWriter):
         """Write the first delta of a call, unless the dialect sends a call in one chunk."""
         own = self._own_state or {}
         call.item = {"extra_content": own["extra_content"]} if "extra_content" in own else {}
-        if self._dialect.one_chunk_calls:
+        if self._dialect.stream.one_chunk_calls:
             self._unwritten.append(call)
         else:
             self._first_delta(call, "")
@@ -242,7 +245,7 @@ class ChatWriter(ChunkWriter):
             self._arguments(call, text)
 
     def _arguments(self, call: CallText, text: str) -> None:
-        if not self._dialect.one_chunk_calls:
+        if not self._dialect.stream.one_chunk_calls:
             kind, name = self._kind(call)
             self.send_delta(call.index, self._arguments_chunk, text, call.index, kind, name)
 
@@ -251,7 +254,7 @@ class ChatWriter(ChunkWriter):
 
     def restate_arguments(self, call: CallText, text: str) -> None:
         """Write the rest of a text that continues the sent one; replace a text that is sent at the end."""
-        if self._dialect.one_chunk_calls:
+        if self._dialect.stream.one_chunk_calls:
             call.replace(text)
         elif rest := call.restate(text):
             self._arguments(call, rest)
@@ -259,7 +262,7 @@ class ChatWriter(ChunkWriter):
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the rest of a call, or the whole call if the dialect sends it in one chunk."""
         rest = call.finish(final)
-        if self._dialect.one_chunk_calls:
+        if self._dialect.stream.one_chunk_calls:
             while self._unwritten and self._unwritten[0].ready is not None:  # calls keep their order
                 first = self._unwritten.popleft()
                 self._first_delta(first, first.wire_text)
@@ -291,7 +294,7 @@ class ChatWriter(ChunkWriter):
 
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
         """Write a part of the dialect, or a tool that its server ran."""
-        if is_server_tool and self._dialect.message_lists:
+        if is_server_tool and self._dialect.stream.message_lists:
             self.omit("server_tool", "server tools were left out: a stream has no form for them")
         elif isinstance(raw, dict):
             field = "executed_tools" if is_server_tool else "images" if "image_url" in raw else "content"
