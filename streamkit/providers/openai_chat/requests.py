@@ -102,14 +102,15 @@ def build_request(
 # Some requests are refused while the model reasons: forced calls, and messages whose reasoning is missing.
 #
 # DeepSeek: "Thinking mode does not support this tool_choice" (deepseek-ai/DeepSeek-V3#1376). Kimi: "tool_choice
-# 'specified' is incompatible with thinking enabled" (can1357/oh-my-pi#827, #1077). Qwen: "The tool_choice parameter does
-# not support being set to required or object in thinking mode" (cloudwego/eino#994).
+# 'specified' is incompatible with thinking enabled" (can1357/oh-my-pi#827, #1077). Qwen: "The tool_choice parameter
+# does not support being set to required or object in thinking mode" (cloudwego/eino#994).
 #
 # DeepSeek: "The `reasoning_content` in the thinking mode must be passed back to the API" for a call without it
 # (anomalyco/opencode#24722), in a request with tools for every message of the model (openclaw/openclaw#73417,
-# bojieli/ai-agent-book#982). Kimi: "thinking is enabled but reasoning_content is missing in assistant tool call message"
-# (JohnnyZ93/oai-compatible-copilot#140). The reasoning of another provider's model, and one that the model did not have,
-# cannot be passed back. LiteLLM sends a space to both vendors, as the least that they accept (BerriAI/litellm#28045).
+# bojieli/ai-agent-book#982). Kimi: "thinking is enabled but reasoning_content is missing in assistant tool call
+# message" (JohnnyZ93/oai-compatible-copilot#140). The reasoning of another provider's model, and one that the model did
+# not have, cannot be passed back. LiteLLM sends a space to both vendors, as the least that they accept
+# (BerriAI/litellm#28045).
 
 BLANK_REASONING = " "
 
