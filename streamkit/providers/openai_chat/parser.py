@@ -488,6 +488,6 @@ def _repeat_call(sink: ChoiceSink, call: CallDelta, facts: tuple[Any, ...]) -> C
     name = function.name
     if not (raw_id is None or raw_id.__class__ is str) or not (name is None or name.__class__ is str):
         return None
-    if function.arguments in (raw_id, name, *facts):
+    if function.arguments in facts or function.arguments in (raw_id, name):
         return None
     return lambda text: sink.tool(NormalizedToolChunk("delta", raw_id, name, None, text, key, 0))

@@ -16,7 +16,6 @@ This module must not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -94,7 +93,7 @@ class Delta(Struct, gc=False):
 
     role: Any = None
     content: Any = None
-    tool_calls: Sequence[CallDelta] | CallDelta | None = None  # one object: Portkey over Cohere
+    tool_calls: list[CallDelta] | CallDelta | None = None  # one object: Portkey over Cohere
     reasoning_content: Any = None  # DeepSeek, Qwen, xAI, Z.AI, vLLM
     reasoning: Any = None  # OpenRouter, Groq, Ollama, newer vLLM
     reasoning_details: Any = None  # OpenRouter and the Vercel gateway: typed parts, some of them encrypted
@@ -139,7 +138,7 @@ class Chunk(Struct, gc=False):
     service_tier: Any = None
     system_fingerprint: Any = None
     provider: Any = None  # OpenRouter: the service behind it
-    choices: Sequence[ChunkChoice] | None = None
+    choices: list[ChunkChoice] | None = None
     usage: Any = None
     error: Any = None
     status_code: Any = None  # Cerebras, beside an error (``ErrorChunkResponse`` of its SDK)
@@ -156,6 +155,7 @@ class Chunk(Struct, gc=False):
 # Most chunks have only a few of these fields. The decoder itself refuses all others: unknown fields, and rare ones,
 # which are typed None here, with a value. So a chunk that was decoded to ``PlainChunk`` is read without a look at rare
 # fields. Every field that may have a value and is read is in the condition of the parser's fast path, as a test checks.
+# A list of plain parts is a list of parts for all who read it, which mypy cannot see.
 
 
 class PlainFunction(Function, gc=False, forbid_unknown_fields=True):
@@ -175,7 +175,7 @@ class PlainCallDelta(CallDelta, gc=False, forbid_unknown_fields=True):
 class PlainDelta(Delta, gc=False, forbid_unknown_fields=True):
     """``Delta`` without rare and unknown fields."""
 
-    tool_calls: Sequence[PlainCallDelta] | None = None
+    tool_calls: list[PlainCallDelta] | None = None  # type: ignore[assignment]
     thinking_blocks: None = None
     reasoning_text: None = None
     reasoning_opaque: None = None
@@ -223,7 +223,7 @@ class PlainGroq(Struct, gc=False):
 class PlainChunk(Chunk, gc=False, forbid_unknown_fields=True):
     """``Chunk`` without rare and unknown fields."""
 
-    choices: Sequence[PlainChoice] | None = None
+    choices: list[PlainChoice] | None = None  # type: ignore[assignment]
     error: None = None
     status_code: None = None
     x_groq: PlainGroq | None = None
