@@ -167,7 +167,7 @@ def dialect(
         name: its name.
         base: the provider whose traits it starts with.
         rewrite: applied to every chunk, as a dict, before it is parsed. What it raises is raised by ``feed``.
-        traits: the traits that differ; see ``Traits``, for Chat Completions also ``openai_chat.traits.ChatDialect``.
+        traits: the traits that differ; see ``Traits``, for Chat Completions also ``openai_chat.dialects.ChatDialect``.
 
     Raises:
         UsageError: the base has no such trait.

@@ -1,45 +1,240 @@
-"""Reader of the rare fields of chat streams: audio, images, sources, server tools, log probabilities.
+"""The fields of a chunk beside its texts, reasoning and calls: facts, usage, errors, sources, media, unknown fields.
 
-Most streams have none of them, so a parser creates an ``ExtrasReader`` at the first one. The reader remembers what
-vendors repeat: all sources so far in every chunk, a server tool when it starts and again when it is done.
-
-The fields of a chat chunk that no event describes: facts about the response, and fields that are unknown.
-
-They are searched only in a chunk that is not of the plain form (``schema.PlainChunk``), as plain data.
-
-The token counts of chat streams, by the field names of OpenAI and of the other servers.
+Most chunks have few of them, and servers repeat what they have, so each reader reports what is new. Unknown fields are
+searched only in a chunk that is not of the plain form (``schema.PlainChunk``), as plain data.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, structs
 
-from streamkit.calls import Usage
+from streamkit.calls import StreamError, Usage
 from streamkit.providers.contract.sink import ChoiceSink, Sink
-from streamkit.providers.decoding.decoding import as_integer, as_text, compact_json, has_value, report_unknown_fields
+from streamkit.providers.decoding.decoding import (
+    as_integer,
+    as_text,
+    compact_json,
+    error_message,
+    excerpt,
+    has_value,
+    read_json,
+    report_unknown_fields,
+)
 from streamkit.providers.decoding.lenient_json import parse_json_or_text
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
+from streamkit.providers.decoding.openai_errors import to_stream_error
 from streamkit.providers.openai_chat import schema
-from streamkit.providers.openai_chat.schema import Delta, PlainDelta
+from streamkit.providers.openai_chat.schema import (
+    CHOICE_RESPONSE_FIELDS,
+    RESPONSE_FIELDS,
+    SOURCE_FIELDS,
+    Chunk,
+    ChunkChoice,
+    Delta,
+    PlainGroq,
+)
 from streamkit.values.media import parse_data_url
 
 __all__ = [
     "ExtrasReader",
+    "ResponseReader",
+    "find_error",
     "flagged_filters",
-    "is_usage",
-    "parse_usage",
+    "plain_chunk",
     "report_other_fields",
+    "start_facts",
 ]
 
+#: The fields of an error object with its code, if it is the chunk itself.
+_CODE_FIELDS = ("code", "error_code", "error_type")
+#: The values of these fields that report no error.
+_NO_ERROR = (None, "", 0, "0", 200, "200")
+_response_facts = attrgetter(*RESPONSE_FIELDS)
+_choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
+
+
+class ResponseReader:
+    """A reader of the fields of one response. It reports facts once, though chunks repeat them."""
+
+    __slots__ = ("_choice_facts", "_facts", "_filter_results", "_metadata", "_sink")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._metadata: dict[str, Any] = {}  # the facts that were reported
+        self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
+        self._filter_results: dict[str, Any] = {}
+        self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
+
+    def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
+        """Report the usage in Groq's own field, and errors."""
+        x_groq = chunk.x_groq
+        if isinstance(x_groq, dict):
+            if x_groq.get("usage") is not None:
+                self.emit_usage(x_groq["usage"])
+            if x_groq.get("error"):
+                self._sink.fail(to_stream_error(x_groq["error"]))
+        if chunk.error:
+            # text-generation-inference: {"error": "Model is overloaded", "error_type": "overloaded"}
+            is_text = isinstance(chunk.error, str) and any(raw.get(name) for name in _CODE_FIELDS)
+            self._sink.fail(to_stream_error(raw if is_text else chunk.error, chunk.status_code))
+
+    def emit_usage(self, raw: Any) -> None:
+        """Report the token counts of a ``usage`` object."""
+        usage = _parse_usage(raw)
+        if usage is not None:
+            self._sink.usage(usage)
+
+    def read_facts(self, chunk: Chunk) -> None:
+        """Report facts about the response that are new: of its first chunk, and of those with a finish or usage."""
+        values = _response_facts(chunk)
+        if values != self._facts:
+            self._facts = values
+            self._keep_metadata(RESPONSE_FIELDS, values)
+
+    def read_choice_facts(self, choice: ChunkChoice) -> None:
+        """Report facts about the response that a choice has, if they are new."""
+        values = _choice_facts(choice)
+        if values != self._choice_facts:
+            self._choice_facts = values
+            self._keep_metadata(CHOICE_RESPONSE_FIELDS, values)
+
+    def read_filter_results(self, results: Any) -> None:
+        """Report what Azure's filters found in the response so far: of each filter the last result."""
+        if isinstance(results, dict) and any(self._filter_results.get(name) != results[name] for name in results):
+            self._filter_results = {**self._filter_results, **results}
+            self._sink.add_response_metadata({"content_filter_results": self._filter_results})
+
+    def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+        facts = {name: value for name, value in zip(names, values, strict=True) if value not in (None, "")}
+        if any(self._metadata.get(name) != value for name, value in facts.items()):
+            self._metadata |= facts
+            self._sink.add_response_metadata(facts)
+
+    def read_without_choices(self, chunk: Chunk, raw: Any) -> bool:
+        """Return True if a chunk without choices is one of this wire; report any other one."""
+        if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
+            self._sink.heartbeat()
+            return True
+        if chunk.error is not None or chunk.x_groq is not None or _is_usage(chunk.usage):
+            return True
+        self._sink.unknown(plain_chunk(raw))
+        return False
+
+
+def start_facts(chunk: Chunk) -> dict[str, Any]:
+    """Return what the first chunk states of the response: its time, Groq's id of the request, the sources so far."""
+    facts: dict[str, Any] = {}
+    created, groq = as_integer(chunk.created), chunk.x_groq
+    if created is not None:
+        facts["created"] = created
+    if groq is not None:
+        names = {"id": groq.id, "seed": groq.seed} if isinstance(groq, PlainGroq) else groq
+        known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
+        if known:
+            facts["x_groq"] = known
+    for name in SOURCE_FIELDS:
+        if isinstance(sources := getattr(chunk, name), list) and sources:
+            facts[name] = sources
+    return facts
+
+
+def find_error(raw: dict[str, Any]) -> StreamError | None:
+    """Return the error of a chunk that has it in another field than ``error``; None if it reports none.
+
+    MiniMax has it in ``base_resp``, under status 200. Others send the error object itself: vLLM and Mistral with
+    ``"object": "error"``, DashScope and Baidu with a code and a message, a relay with ``error_type``.
+    """
+    outcome = raw.get("base_resp")
+    if isinstance(outcome, dict) and outcome.get("status_code") not in _NO_ERROR:
+        return to_stream_error(outcome)
+    if raw.get("choices") or raw.get("error"):
+        return None
+    has_code = any(raw.get(name) not in _NO_ERROR for name in _CODE_FIELDS)
+    is_report = "error" in (raw.get("object"), raw.get("type")) or raw.get("success") is False
+    return to_stream_error(raw) if is_report or (has_code and error_message(raw)) else None
+
+
+def plain_chunk(raw: Any) -> Any:
+    """Return a chunk as plain data: a dict unchanged, a frame parsed."""
+    try:
+        return raw if isinstance(raw, dict) else read_json(raw)
+    except (ValueError, RecursionError):
+        return excerpt(raw)
+
+
+# ---------------------------------------------------------------- usage
+
+#: The names of the tokens written to a cache, among the details of the prompt: OpenRouter's and Bedrock's, SAP's, those
+#: of DashScope's explicit cache (https://help.aliyun.com/en/model-studio/context-cache) and of new-api's relays.
+_CACHE_WRITE_FIELDS = (
+    "cache_write_tokens",
+    "cache_creation_tokens",
+    "cache_creation_input_tokens",
+    "cached_creation_tokens",
+)
+
+
+def _is_usage(raw: Any) -> bool:
+    """Return True if a chunk's usage has a count of this wire; the name of the field is that of other wires too."""
+    return isinstance(raw, dict) and ("prompt_tokens" in raw or "completion_tokens" in raw)
+
+
+def _parse_usage(raw: Any) -> Usage | None:
+    """Return the token counts of a ``usage`` object, by the field names of OpenAI and of the other servers.
+
+    ``completion_tokens`` includes the reasoning, unless the total shows that it is counted separately (xAI).
+    """
+    if not isinstance(raw, dict):
+        return None
+    prompt, output = as_integer(raw.get("prompt_tokens")), as_integer(raw.get("completion_tokens"))
+    if prompt is None and output is None:  # mlx-vlm (earendil-works/pi#2326)
+        prompt, output = as_integer(raw.get("input_tokens")), as_integer(raw.get("output_tokens"))
+    prompt_details = raw.get("prompt_tokens_details")
+    output_details = raw.get("completion_tokens_details")
+    cache_read = cache_write = reasoning = None
+    if isinstance(prompt_details, dict):
+        cache_read = as_integer(prompt_details.get("cached_tokens"))
+        for name in _CACHE_WRITE_FIELDS:
+            if name in prompt_details and not cache_write:
+                count = as_integer(prompt_details[name])
+                cache_write = cache_write if count is None else count
+    if cache_read is None:
+        cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
+    if cache_read is None:
+        cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
+    # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
+    relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
+    relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+    if not relayed_write:  # Usage of snowflake.core
+        relayed_write = as_integer(raw.get("cache_write_input_tokens")) or 0
+    cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
+    if prompt is not None and prompt < relayed_read + relayed_write:
+        prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
+    if isinstance(output_details, dict):
+        reasoning = as_integer(output_details.get("reasoning_tokens"))
+    if reasoning is None:
+        reasoning = as_integer(raw.get("reasoning_tokens"))
+    if reasoning and output is not None and prompt is not None:
+        if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
+            output += reasoning
+    return Usage(prompt, output, reasoning, cache_read, cache_write, raw)
+
+
+# ---------------------------------------------------------------- rare fields
 
 #: The sink's key of an audio response: of its transcript and of its audio data.
 _AUDIO_KEY = "audio"
 
 
 class ExtrasReader:
-    """A reader of the rare fields of one stream."""
+    """A reader of the rare fields of one stream: audio, images, sources, server tools, log probabilities.
+
+    Most streams have none of them, so a parser creates it at the first one. It remembers what vendors repeat: all
+    sources so far in every chunk, a server tool when it starts and again when it is done.
+    """
 
     __slots__ = ("_audio", "_flagged", "_last_sources", "_sink", "_sources_seen", "_tools")
 
@@ -51,7 +246,7 @@ class ExtrasReader:
         self._last_sources: Any = None  # of the last chunk: most chunks repeat it
         self._tools: dict[tuple[ChoiceSink, str | None], dict[str, Any]] = {}
 
-    def read(self, choice: ChoiceSink, delta: Delta | PlainDelta) -> None:
+    def read(self, choice: ChoiceSink, delta: Delta) -> None:
         """Emit the rare fields of one delta."""
         for annotation in _as_list(delta.annotations):
             choice.citation(annotation)
@@ -214,6 +409,9 @@ def flagged_filters(results: Any) -> list[str]:
     return list(dict.fromkeys(flagged))
 
 
+# ---------------------------------------------------------------- unknown fields
+
+
 def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> frozenset[str]:
     """Return the fields that the parser reads, and those that it is known not to need."""
     # A field that is None in the plain form, and that is not read, was only ever seen without a value.
@@ -224,9 +422,9 @@ def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> froz
 
 
 _CHUNK = _known_fields(schema.Chunk, schema.PlainChunk)
-_CHOICE = _known_fields(schema.Choice, schema.PlainChoice)
+_CHOICE = _known_fields(schema.ChunkChoice, schema.PlainChoice)
 _DELTA = _known_fields(schema.Delta, schema.PlainDelta)
-_TOOL_CALL = _known_fields(schema.ToolCall)
+_TOOL_CALL = _known_fields(schema.CallDelta)
 _FUNCTION = _known_fields(schema.Function)
 _CUSTOM = _known_fields(schema.Custom)
 #: LiteLLM's field of what Chat Completions has no field for, at a choice, a delta, a message and a call. Since 1.106
@@ -294,59 +492,3 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
         return []
     values = value if isinstance(value, list) else [value]
     return [element for element in values if isinstance(element, dict)]
-
-
-#: The names of the tokens written to a cache, among the details of the prompt: OpenRouter's and Bedrock's, SAP's, those
-#: of DashScope's explicit cache (https://help.aliyun.com/en/model-studio/context-cache) and of new-api's relays.
-_CACHE_WRITE_FIELDS = (
-    "cache_write_tokens",
-    "cache_creation_tokens",
-    "cache_creation_input_tokens",
-    "cached_creation_tokens",
-)
-
-
-def is_usage(raw: Any) -> bool:
-    """Return True if a chunk's usage has a count of this wire; the name of the field is that of other wires too."""
-    return isinstance(raw, dict) and ("prompt_tokens" in raw or "completion_tokens" in raw)
-
-
-def parse_usage(raw: Any) -> Usage | None:
-    """Return the token counts of a ``usage`` object, by the field names of OpenAI and of the other servers.
-
-    ``completion_tokens`` includes the reasoning, unless the total shows that it is counted separately (xAI).
-    """
-    if not isinstance(raw, dict):
-        return None
-    prompt, output = as_integer(raw.get("prompt_tokens")), as_integer(raw.get("completion_tokens"))
-    if prompt is None and output is None:  # mlx-vlm (earendil-works/pi#2326)
-        prompt, output = as_integer(raw.get("input_tokens")), as_integer(raw.get("output_tokens"))
-    prompt_details = raw.get("prompt_tokens_details")
-    output_details = raw.get("completion_tokens_details")
-    cache_read = cache_write = reasoning = None
-    if isinstance(prompt_details, dict):
-        cache_read = as_integer(prompt_details.get("cached_tokens"))
-        for name in _CACHE_WRITE_FIELDS:
-            if name in prompt_details and not cache_write:
-                count = as_integer(prompt_details[name])
-                cache_write = cache_write if count is None else count
-    if cache_read is None:
-        cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
-    if cache_read is None:
-        cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
-    # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
-    relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
-    relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
-    if not relayed_write:  # Usage of snowflake.core
-        relayed_write = as_integer(raw.get("cache_write_input_tokens")) or 0
-    cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
-    if prompt is not None and prompt < relayed_read + relayed_write:
-        prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
-    if isinstance(output_details, dict):
-        reasoning = as_integer(output_details.get("reasoning_tokens"))
-    if reasoning is None:
-        reasoning = as_integer(raw.get("reasoning_tokens"))
-    if reasoning and output is not None and prompt is not None:
-        if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
-            output += reasoning
-    return Usage(prompt, output, reasoning, cache_read, cache_write, raw)

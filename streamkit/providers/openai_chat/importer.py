@@ -19,23 +19,22 @@ from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, 
 from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block, create_stored
 from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import parse_result
-from streamkit.providers.openai_chat.content_reader import (
+from streamkit.providers.openai_chat.content_blocks import (
     reasoning_block_text,
     reasoning_detail_text,
     reasoning_part_text,
     thinking_text,
 )
+from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING
-from streamkit.providers.openai_chat.schema import REASONING_TEXT_FIELDS
-from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.traits import REASONING_FIELDS, REASONING_TEXT_FIELDS
 
 __all__ = ["parse_messages"]
 
 _TEXT_FIELDS = ("type", "text", "cache_control", CACHE_BREAKPOINT)
 _MEDIA_FIELDS = ("url", "detail", "data", "format", "file_data", "filename")
 _SYSTEM_FIELDS = frozenset({"role", "content"})
-_REASONING_FIELDS = frozenset({"reasoning_details", "thinking_blocks", "reasoning_opaque", *REASONING_TEXT_FIELDS})
 _EXTRA_FIELDS = frozenset({"audio", "annotations", "images"})
 #: the fields that are read, by the role of the message
 _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
@@ -45,7 +44,7 @@ _MESSAGE_FIELDS: dict[str, frozenset[str]] = {
     "tool": frozenset({"role", "content", "tool_call_id", "name"}),
     "function": frozenset({"role", "content", "name"}),
     "assistant": frozenset(
-        {"role", "content", "refusal", "tool_calls", "function_call", "prefix", *_EXTRA_FIELDS, *_REASONING_FIELDS}
+        {"role", "content", "refusal", "tool_calls", "function_call", "prefix", *_EXTRA_FIELDS, *REASONING_FIELDS}
     ),
 }
 _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
@@ -69,7 +68,7 @@ def parse_messages(
         role = message.get("role")
         known = _MESSAGE_FIELDS.get(role) if isinstance(role, str) else None
         if known is not None and not known.issuperset(message):
-            read = known | {"name"} if traits.author_names else known
+            read = known | {"name"} if traits.messages.author_names else known
             builder.report_unread(message, read, f"a message of the role {role!r}")
         if role == "assistant":
             _AssistantMessage(builder, message).read()
@@ -88,7 +87,7 @@ def parse_messages(
             continue
         else:
             builder.add_unknown_role(message)
-        if traits.author_names and isinstance(name := message.get("name"), str) and name:
+        if traits.messages.author_names and isinstance(name := message.get("name"), str) and name:
             builder.describe(author={"provider": traits.name, "name": name})
         builder.end()
     return builder.build()
@@ -154,7 +153,7 @@ class _AssistantMessage:
         """Add all blocks, in the order in which a model produces them."""
         message, builder = self._message, self._builder
         builder.end()
-        if not _REASONING_FIELDS.isdisjoint(message):
+        if any(name in message for name in REASONING_FIELDS):
             self._read_reasoning()
         content = message.get("content")
         if isinstance(content, str):

@@ -1,7 +1,4 @@
-"""Conversion of a user message's images, audio and files to Chat Completions' parts and back.
-
-Stateless. ``messages`` decides which dialect accepts what.
-"""
+"""Conversion of images, audio and files to Chat Completions' parts, in the form that a dialect accepts, and back."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from streamkit.errors import UnsupportedContent
 from streamkit.history import FileBlock, ImageBlock
 from streamkit.history.result_parts import detail_metadata
 from streamkit.history.tool_results import ResultPart, result_parts
+from streamkit.providers.openai_chat.dialects import ChatDialect, MediaForm
 from streamkit.values.media import (
     has_type_in,
     is_image_source,
@@ -22,11 +20,39 @@ from streamkit.values.media import (
     to_data_url,
 )
 
-__all__ = ["file_part", "image_address", "image_part", "parse_media_part"]
+__all__ = ["convert_media", "convert_tool_media", "image_address", "image_part", "parse_media_part"]
 
 # The media types that OpenAI accepts as ``input_audio``; every other file is a ``file`` part.
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+
+
+def convert_media(block: ImageBlock | FileBlock, traits: ChatDialect) -> dict[str, Any]:
+    """Return an image or file as a part of a user message.
+
+    Raises:
+        UnsupportedContent: a chat message does not take it in this form.
+    """
+    if isinstance(block, FileBlock):
+        return _file_part(block, traits.media)
+    part = image_part(block.data, traits.media.image_types)
+    detail = block.metadata.get("detail")
+    return {**part, "image_url": {**part["image_url"], "detail": detail}} if isinstance(detail, str) else part
+
+
+def convert_tool_media(block: ImageBlock | FileBlock, traits: ChatDialect) -> dict[str, Any]:
+    """Return an image or file of a tool as a part of a user message.
+
+    Raises:
+        UnsupportedContent: a chat message does not take it in this form, or few servers accept the file.
+    """
+    part = convert_media(block, traits)
+    if isinstance(block, FileBlock) and part["type"] in ("file", "document_url"):
+        kind = (block.media_type or "application/pdf").lower()
+        if kind != "application/pdf":
+            # https://platform.openai.com/docs/guides/pdf-files; a text file is sent as its text
+            raise UnsupportedContent(f"few servers of this wire accept files other than PDF, such as {kind}")
+    return part
 
 
 def image_part(data: str, types: Collection[str] | None = None) -> dict[str, Any]:
@@ -47,28 +73,16 @@ def image_part(data: str, types: Collection[str] | None = None) -> dict[str, Any
     return {"type": "image_url", "image_url": {"url": data}}
 
 
-def file_part(
-    block: FileBlock, *, by_address: bool, document: bool = False, image_types: Collection[str] | None = None
-) -> dict[str, Any]:
-    """Return the part of a file.
-
-    Args:
-        block: the file. If its data is a data URL, the media type of the URL takes precedence.
-        by_address: the dialect fetches files from their address itself.
-        document: the part is a ``document_url``.
-        image_types: as ``types`` of `image_part`.
-
-    Raises:
-        UnsupportedContent: the dialect needs the file's data, and the block has none.
-    """
+def _file_part(block: FileBlock, form: MediaForm) -> dict[str, Any]:
+    """Return the part of a file. If its data is a data URL, the media type of the URL takes precedence."""
     data, address = block.data or "", block.url or ""
     url = parse_data_url(data)
     media_type = (url.media_type if url is not None else "") or block.media_type or "application/octet-stream"
     data_url = normalize_data_url(data) or (to_data_url(data, media_type) if data else "")
     if media_type.startswith("image/"):
-        return image_part(data_url or address, image_types)
-    has_address = by_address and is_url(address)
-    if document and media_type not in _AUDIO_FORMATS and (data or has_address):
+        return image_part(data_url or address, form.image_types)
+    has_address = form.file_addresses and is_url(address)
+    if form.document_parts and media_type not in _AUDIO_FORMATS and (data or has_address):
         part = {"type": "document_url", "document_url": data_url or address}
         return part | ({"document_name": block.name} if block.name else {})
     if not data and not has_address:

@@ -1,49 +1,80 @@
-"""Chunks of gateways that are not of this wire's form, rewritten as chunks that are.
+"""Chunks of other forms than this wire's, as chunks that the parser reads: gateways' own forms, and lists of messages.
 
-Four differences: the chunk is within an object of the gateway (SAP, Cline), its text and calls are at its top (the
-native API of Cloudflare's Workers AI), its delta is one part of a content, as of Anthropic (the first API of
+What texts and calls mean is decided by the parser; these readers only rewrite, and return any other chunk unchanged.
+
+**Forms of gateways.** The chunk is within an object of the gateway (SAP, Cline), its text and calls are at its top
+(the native API of Cloudflare's Workers AI), its delta is one part of a content, as of Anthropic (the first API of
 Snowflake's Cortex), or Anthropic's thinking is in blocks that repeat the text (Portkey). Each has the vendor's types,
-its package or a thread as its source. A chunk of any other form is returned unchanged. What its texts and calls mean is
-decided by the parser.
+its package or a thread as its source.
 
-Reading a frame that is no plain chunk: ``[DONE]``, an error of a relay, or text that is no JSON.
+**Lists of messages.** A choice is several messages: calls that Mistral's server ran, their results, and the text after
+them.
 
-It reports to the sink what is no chunk, and must not depend on the fields of chunks.
+Source    https://docs.mistral.ai/cookbooks/mistral-connectors-05-connectors-in-completions ("responses use `messages`
+          (array) instead of `message`"); a delta's ``index`` in the SDK mistralai: "If the completion returns multiple
+          messages, this is to specify which message this delta is for"; the stream is that of crmne/ruby_llm,
+          ``protocols/mistral/multi_completion.rb``, which is tested against the server.
 
-Reader of the fields of a chat chunk outside its choices: usage, facts about the response, errors.
+The calls and results are taken out of the chunk, and the rest is read as any other chunk. A call is the server's if its
+``metadata`` says so, or if a message with its result follows, because mistralai's objects have no such metadata. So the
+calls of such a response wait: those without a result are passed on at the end, as calls of the client. Each completion
+of the response has an id and counts its own tokens, so their counts are added up. The finish reason of one whose calls
+the server runs does not end the response, and is left out.
 """
 
 from __future__ import annotations
 
-from operator import attrgetter
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from streamkit.calls import StreamError
-from streamkit.providers.contract.sink import Sink
-from streamkit.providers.decoding.decoding import as_integer, compact_json, error_message, excerpt, read_json
-from streamkit.providers.decoding.lenient_json import frame_error
-from streamkit.providers.decoding.openai_errors import to_stream_error
-from streamkit.providers.openai_chat.fields import is_usage, parse_usage
-from streamkit.providers.openai_chat.schema import (
-    CHOICE_RESPONSE_FIELDS,
-    RESPONSE_FIELDS,
-    SOURCE_FIELDS,
-    Choice,
-    Chunk,
-    PlainChoice,
-    PlainChunk,
-    PlainGroq,
-)
+from streamkit.events import NormalizedToolChunk
+from streamkit.json_text import json_size
+from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.decoding.decoding import PART_SIZE, as_text, compact_json, error_message, read_json
+from streamkit.providers.decoding.lenient_json import frame_error, parse_json_or_text
+from streamkit.providers.openai_chat.content_blocks import call_arguments
+from streamkit.values.indexes import normalize_index
 
-__all__ = [
-    "OtherForms",
-    "ResponseReader",
-    "find_error",
-    "read_irregular_frame",
-    "start_facts",
-    "to_plain",
-]
+__all__ = ["MessageListReader", "OtherForms", "read_irregular_frame"]
 
+Json = dict[str, Any]
+
+
+def read_irregular_frame(name: bytes, data: bytes, sink: Sink) -> dict[str, Any] | None:
+    """Return the chunk of a frame as plain data; report a frame without one to the sink, and return None.
+
+    Args:
+        name: the name of the event, ``b""`` if it has none.
+        data: its data.
+        sink: gets the terminator, an error, or what is no object.
+    """
+    try:
+        value = read_json(data)
+    except (RecursionError, ValueError) as error:
+        text = data.strip()
+        if text == b"[DONE]":
+            sink.terminate()
+        elif name == b"error" and not text.startswith(b"{"):
+            message = data.decode("utf-8", "replace")
+            sink.fail(StreamError("provider_error", message or "the provider reported an error", raw=message))
+        elif text and not text.startswith(b":"):
+            # Gateways keep the connection by "data:" alone, or by a comment that they made the data of an event
+            # ("data: : OPENROUTER PROCESSING", mnfst/llm-gateway#2053).
+            sink.fail(frame_error(error, data))
+        return None
+    if not isinstance(value, dict):
+        sink.unknown(value)
+        return None
+    if name == b"error" and value.get("error") is None:
+        message = error_message(value) or "the provider reported an error"
+        sink.fail(StreamError("provider_error", message, raw=value))
+        return None
+    return value
+
+
+# ---------------------------------------------------------------- forms of gateways
 
 #: The fields in which a gateway puts a whole chunk or body: SAP's orchestration, now and before its version 2
 #: (``CompletionPostResponseStreaming`` of @sap-ai-sdk/orchestration), Cline's bodies (cline/cline#12647), and the
@@ -58,6 +89,8 @@ _CORTEX_REPEATED = frozenset({"type", "content_list", "text"})
 #: Portkey's field of thinking and text, which it reads in a request, too (``content_blocks`` in its npm package 1.15),
 #: and the fields of its streamed blocks.
 _BLOCKS = "content_blocks"
+
+
 _BLOCK_FIELDS = frozenset({"thinking", "signature", "data", "text"})
 
 
@@ -203,150 +236,202 @@ def _rewrite_workers_ai(chunk: dict[str, Any]) -> dict[str, Any]:
     return {"choices": [choice], "usage": chunk.get("usage")}
 
 
-def read_irregular_frame(name: bytes, data: bytes, sink: Sink) -> dict[str, Any] | None:
-    """Return the chunk of a frame as plain data; report a frame without one to the sink, and return None.
+# ---------------------------------------------------------------- lists of messages
 
-    Args:
-        name: the name of the event, ``b""`` if it has none.
-        data: its data.
-        sink: gets the terminator, an error, or what is no object.
-    """
-    try:
-        value = read_json(data)
-    except (RecursionError, ValueError) as error:
-        text = data.strip()
-        if text == b"[DONE]":
-            sink.terminate()
-        elif name == b"error" and not text.startswith(b"{"):
-            message = data.decode("utf-8", "replace")
-            sink.fail(StreamError("provider_error", message or "the provider reported an error", raw=message))
-        elif text and not text.startswith(b":"):
-            # Gateways keep the connection by "data:" alone, or by a comment that they made the data of an event
-            # ("data: : OPENROUTER PROCESSING", mnfst/llm-gateway#2053).
-            sink.fail(frame_error(error, data))
-        return None
-    if not isinstance(value, dict):
-        sink.unknown(value)
-        return None
-    if name == b"error" and value.get("error") is None:
-        message = error_message(value) or "the provider reported an error"
-        sink.fail(StreamError("provider_error", message, raw=value))
-        return None
-    return value
+#: The fields of a call's metadata that only a tool of the server has.
+_SERVER_FIELDS = ("tool_type", "integration_id")
 
 
-#: The fields of an error object with its code, if it is the chunk itself.
-_CODE_FIELDS = ("code", "error_code", "error_type")
-#: The values of these fields that report no error.
-_NO_ERROR = (None, "", 0, "0", 200, "200")
-_response_facts = attrgetter(*RESPONSE_FIELDS)
-_choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
+class _Call:
+    """A call that waits for the end of its message, for its result or for the end of the stream."""
+
+    __slots__ = ("arguments", "choice", "id", "is_reported", "is_server_call", "name", "raw")
+
+    def __init__(self, choice: ChoiceSink) -> None:
+        self.choice = choice
+        self.id: str | None = None
+        self.name: str | None = None
+        self.arguments: list[str] = []
+        self.is_server_call = False
+        self.is_reported = False
+        self.raw: Json = {}
 
 
-class ResponseReader:
-    """A reader of the fields of one response. It reports facts once, though chunks repeat them."""
+class MessageListReader:
+    """A reader of the calls and results of one response."""
 
-    __slots__ = ("_choice_facts", "_facts", "_filter_results", "_metadata", "_sink")
+    __slots__ = (
+        "_by_id",
+        "_calls",
+        "_completion",
+        "_counts",
+        "_earlier",
+        "_message",
+        "_result",
+        "_server_calls",
+        "_sink",
+    )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._metadata: dict[str, Any] = {}  # the facts that were reported
-        self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
-        self._filter_results: dict[str, Any] = {}
-        self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
+        self._calls: dict[tuple[Any, Any, Any], _Call] = {}  # by choice, message and call, those without a result
+        self._by_id: dict[str | None, deque[tuple[Any, Any, Any]]] = {}  # their keys
+        self._server_calls: list[_Call] = []  # of the open message, as far as their metadata says so
+        self._message: tuple[Any, Any] | None = None  # choice and number of the open message
+        self._result: Json | None = None  # the message with a result, if that is the open one
+        self._completion: str | None = None  # the id of the last completion with counts
+        self._counts: Json = {}  # its counts, and the sums of those before it
+        self._earlier: Json = {}
 
-    def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
-        """Report the usage in Groq's own field, and errors."""
-        x_groq = chunk.x_groq
-        if isinstance(x_groq, dict):
-            if x_groq.get("usage") is not None:
-                self.emit_usage(x_groq["usage"])
-            if x_groq.get("error"):
-                self._sink.fail(to_stream_error(x_groq["error"]))
-        if chunk.error:
-            # text-generation-inference: {"error": "Model is overloaded", "error_type": "overloaded"}
-            is_text = isinstance(chunk.error, str) and any(raw.get(name) for name in _CODE_FIELDS)
-            self._sink.fail(to_stream_error(raw if is_text else chunk.error, chunk.status_code))
+    def split(self, chunk: Json) -> Iterator[Json]:
+        """Report the calls and results of a chunk, and yield the chunks that remain of it, in order."""
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or not any(_is_part_of_list(choice) for choice in choices):
+            yield chunk
+            return
+        rest: list[Any] = []
+        for choice in choices:
+            if not _is_part_of_list(choice):
+                rest.append(choice)
+                continue
+            messages = choice.get("messages")
+            number = choice.get("index")
+            for position, message in enumerate(messages if isinstance(messages, list) else ()):
+                if isinstance(message, dict):
+                    delta = self._read(number, {**message, "index": position})
+                    yield {**_without(chunk, "usage"), "choices": [{"index": number, "delta": delta}]}
+            rest.append(_without(choice, "messages"))
+            if isinstance(choice.get("delta"), dict):
+                rest[-1]["delta"] = self._read(number, choice["delta"])
+                if self._server_calls:
+                    rest[-1].pop("finish_reason", None)
+            else:
+                rest[-1]["delta"] = {}
+        yield {**chunk, "choices": rest, **self._add_usage(chunk)}
 
-    def emit_usage(self, raw: Any) -> None:
-        """Report the token counts of a ``usage`` object."""
-        usage = parse_usage(raw)
-        if usage is not None:
-            self._sink.usage(usage)
+    def end(self) -> None:
+        """Report the open result, and pass on the calls of the client."""
+        self._end_message()
+        for key, call in enumerate(self._calls.values()):
+            if not call.is_reported:
+                arguments = "".join(call.arguments)
+                call.choice.tool(NormalizedToolChunk("delta", call.id, call.name, None, arguments, key, key))
+        self._calls.clear()
 
-    def read_facts(self, chunk: Chunk | PlainChunk) -> None:
-        """Report facts about the response that are new: of its first chunk, and of those with a finish or usage."""
-        values = _response_facts(chunk)
-        if values != self._facts:
-            self._facts = values
-            self._keep_metadata(RESPONSE_FIELDS, values)
+    def _read(self, number: Any, delta: Json) -> Json:
+        """Read the calls and the result of a delta; return the rest of it."""
+        index = normalize_index(number)
+        choice = self._choice(index)
+        message = (index, normalize_index(delta.get("index")))
+        if message != self._message:
+            self._end_message()
+            self._message = message
+        if delta.get("role") == "tool" or delta.get("tool_call_id") is not None or self._result is not None:
+            self._add_result(delta)
+            return {}
+        calls = delta.get("tool_calls")
+        for position, call in enumerate(calls if isinstance(calls, list) else ()):
+            if isinstance(call, dict):
+                self._add_call(choice, (*message, normalize_index(call.get("index", position))), call)
+        return _without(delta, "index", "tool_calls")
 
-    def read_choice_facts(self, choice: Choice | PlainChoice) -> None:
-        """Report facts about the response that a choice has, if they are new."""
-        values = _choice_facts(choice)
-        if values != self._choice_facts:
-            self._choice_facts = values
-            self._keep_metadata(CHOICE_RESPONSE_FIELDS, values)
+    def _add_call(self, choice: ChoiceSink, key: tuple[Any, Any, Any], delta: Json) -> None:
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = _Call(choice)
+            self._sink.keep(PART_SIZE)
+        function, metadata = delta.get("function"), delta.get("metadata")
+        if isinstance(function, dict):
+            text = call_arguments(function.get("arguments")) or ""
+            call.name = call.name or as_text(function.get("name"))
+            if self._sink.keep(len(text)):
+                call.arguments.append(text)
+        if call.id is None and (call_id := as_text(delta.get("id"))) is not None:
+            call.id = call_id
+            self._by_id.setdefault(call_id, deque()).append(key)
+        is_server_call = isinstance(metadata, dict) and any(metadata.get(name) for name in _SERVER_FIELDS)
+        if is_server_call and not call.is_server_call:
+            call.is_server_call = True
+            self._server_calls.append(call)
+        known = call.raw
+        new = {name: value for name, value in delta.items() if name != "function" and known.get(name) != value}
+        if new and self._sink.keep(json_size(new)):
+            known.update(new)
 
-    def read_filter_results(self, results: Any) -> None:
-        """Report what Azure's filters found in the response so far: of each filter the last result."""
-        if isinstance(results, dict) and any(self._filter_results.get(name) != results[name] for name in results):
-            self._filter_results = {**self._filter_results, **results}
-            self._sink.add_response_metadata({"content_filter_results": self._filter_results})
+    def _add_result(self, delta: Json) -> None:
+        if not self._sink.keep(json_size(delta)):
+            return
+        if self._result is None:
+            self._result = {"content": []}
+        content = delta.get("content")
+        self._result["content"] += content if isinstance(content, list) else [] if content is None else [content]
+        self._result |= _without(delta, "index", "content")
 
-    def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
-        facts = {name: value for name, value in zip(names, values, strict=True) if value not in (None, "")}
-        if any(self._metadata.get(name) != value for name, value in facts.items()):
-            self._metadata |= facts
-            self._sink.add_response_metadata(facts)
+    def _end_message(self) -> None:
+        """Report what the open message completes: its result, or its calls of the server's tools."""
+        for call in self._server_calls:
+            _report_call(call)
+        self._server_calls = []
+        if self._result is None:
+            return
+        raw, self._result = self._result, None
+        if all(isinstance(part, str) for part in raw["content"]):
+            raw["content"] = "".join(raw["content"])
+        call_id = as_text(raw.get("tool_call_id"))
+        keys = self._by_id.get(call_id)
+        if not keys:
+            number = self._message[0] if self._message is not None else 0
+            self._choice(number).server_tool(call_id, "tool", "result", raw["content"], raw=raw)
+            return
+        call = self._calls.pop(keys.popleft())
+        if not call.is_reported:
+            _report_call(call)
+        call.choice.server_tool(call_id, call.name or "tool", "result", raw["content"], raw=raw)
 
-    def read_without_choices(self, chunk: Chunk | PlainChunk, raw: Any) -> bool:
-        """Return True if a chunk without choices is one of this wire; report any other one."""
-        if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
-            self._sink.heartbeat()
-            return True
-        if chunk.error is not None or chunk.x_groq is not None or is_usage(chunk.usage):
-            return True
-        self._sink.unknown(to_plain(raw))
+    def _choice(self, index: Any) -> ChoiceSink:
+        return self._sink.choice(index if isinstance(index, int) and index >= 0 else 0)
+
+    def _add_usage(self, chunk: Json) -> Json:
+        """Return the field ``usage`` with the counts of all completions so far; nothing if the chunk has none."""
+        usage, completion = chunk.get("usage"), as_text(chunk.get("id"))
+        if not isinstance(usage, dict):
+            return {}
+        if completion != self._completion:
+            self._earlier = _sum_counts(self._counts, self._earlier)
+            self._completion = completion
+        self._counts = usage
+        return {"usage": _sum_counts(usage, self._earlier)}
+
+
+def _report_call(call: _Call) -> None:
+    name, arguments = call.name or "tool", "".join(call.arguments)
+    raw = {**call.raw, "function": {"name": call.name, "arguments": arguments}}
+    call.choice.server_tool(call.id, name, "started")
+    call.choice.server_tool(call.id, name, "arguments", parse_json_or_text(arguments), raw=raw)
+    call.is_reported = True
+
+
+def _is_part_of_list(choice: Any) -> bool:
+    """Return True if a choice has several messages, or if its delta is of one of several."""
+    if not isinstance(choice, dict):
         return False
+    delta = choice.get("delta")
+    if isinstance(delta, dict):
+        return delta.get("index") is not None or delta.get("tool_call_id") is not None
+    return bool(choice.get("messages")) and choice.get("message") is None
 
 
-def start_facts(chunk: Chunk | PlainChunk) -> dict[str, Any]:
-    """Return what the first chunk states of the response: its time, Groq's id of the request, the sources so far."""
-    facts: dict[str, Any] = {}
-    created, groq = as_integer(chunk.created), chunk.x_groq
-    if created is not None:
-        facts["created"] = created
-    if groq is not None:
-        names = {"id": groq.id, "seed": groq.seed} if isinstance(groq, PlainGroq) else groq
-        known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
-        if known:
-            facts["x_groq"] = known
-    for name in SOURCE_FIELDS:
-        if isinstance(sources := getattr(chunk, name), list) and sources:
-            facts[name] = sources
-    return facts
+def _without(value: Json, *names: str) -> Json:
+    return {name: element for name, element in value.items() if name not in names}
 
 
-def find_error(raw: dict[str, Any]) -> StreamError | None:
-    """Return the error of a chunk that has it in another field than ``error``; None if it reports none.
-
-    MiniMax has it in ``base_resp``, under status 200. Others send the error object itself: vLLM and Mistral with
-    ``"object": "error"``, DashScope and Baidu with a code and a message, a relay with ``error_type``.
-    """
-    outcome = raw.get("base_resp")
-    if isinstance(outcome, dict) and outcome.get("status_code") not in _NO_ERROR:
-        return to_stream_error(outcome)
-    if raw.get("choices") or raw.get("error"):
-        return None
-    has_code = any(raw.get(name) not in _NO_ERROR for name in _CODE_FIELDS)
-    is_report = "error" in (raw.get("object"), raw.get("type")) or raw.get("success") is False
-    return to_stream_error(raw) if is_report or (has_code and error_message(raw)) else None
-
-
-def to_plain(raw: Any) -> Any:
-    """Return a chunk as plain data: a dict unchanged, a frame parsed."""
-    try:
-        return raw if isinstance(raw, dict) else read_json(raw)
-    except (ValueError, RecursionError):
-        return excerpt(raw)
+def _sum_counts(counts: Json, earlier: Json) -> Json:
+    """Return the sums of the counts, also of those within details; fields that are no counts as in the first."""
+    total = {**earlier, **counts}
+    for name, value in counts.items():
+        before = earlier.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            total[name] = _sum_counts(value, before)
+        elif value.__class__ is int and before.__class__ is int:
+            total[name] = value + before
+    return total

@@ -11,42 +11,40 @@ A finish reason does not end the turn: Together sends further calls after it, ot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from streamkit.calls import StreamError
-from streamkit.events import NormalizedToolChunk
+from streamkit.events import NormalizedToolChunk, ReasoningKind
 from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import as_text, convert
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.decoding.openai_errors import to_stream_error
-from streamkit.providers.openai_chat.content_reader import read_content_parts, read_reasoning
-from streamkit.providers.openai_chat.fields import ExtrasReader, report_other_fields
-from streamkit.providers.openai_chat.message_list import MessageListReader, arguments_text, read_irregular_call
-from streamkit.providers.openai_chat.other_forms import (
-    OtherForms,
+from streamkit.providers.openai_chat.content_blocks import (
+    REASONING_DETAIL_FIELDS,
+    call_arguments,
+    read_content_parts,
+    read_irregular_call,
+    read_reasoning,
+)
+from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.openai_chat.fields import (
+    ExtrasReader,
     ResponseReader,
     find_error,
-    read_irregular_frame,
+    flagged_filters,
+    plain_chunk,
+    report_other_fields,
     start_facts,
-    to_plain,
 )
-from streamkit.providers.openai_chat.repeater import UNREAD_FIELD, find_repeater
-from streamkit.providers.openai_chat.schema import (
-    MESSAGE_FIELDS,
-    Choice,
-    Chunk,
-    Delta,
-    PlainChoice,
-    PlainChunk,
-    PlainDelta,
-    PlainToolCall,
-    ToolCall,
-)
-from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
+from streamkit.providers.openai_chat.other_forms import MessageListReader, OtherForms, read_irregular_frame
+from streamkit.providers.openai_chat.schema import RESPONSE_FIELDS, CallDelta, Chunk, ChunkChoice, Delta, PlainChunk
+from streamkit.providers.openai_chat.traits import FINISH_REASONS, REASONING_FIELDS
 from streamkit.providers.provider import Traits
 from streamkit.values.indexes import normalize_index
 
@@ -55,14 +53,26 @@ __all__ = ["ChatParser", "create_parser"]
 #: The key of ``function_call``, which some servers send beside the same call in ``tool_calls``.
 _SECOND_KEY = ChatDialect.second_key
 
+#: The fields of a message by the kind of block that they become.
+_BLOCK_FIELDS = {
+    "text": ("content",),
+    "reasoning": REASONING_FIELDS,
+    "refusal": ("refusal",),
+    "call": ("tool_calls", "function_call"),
+    "file": ("images", "audio"),
+}
+
 _decode = msgspec.json.Decoder(PlainChunk).decode
 
 _NOTHING_STREAMED: frozenset[tuple[int, str]] = frozenset()  # one for all parsers: an empty set has 216 bytes
 
+#: A field that may differ from chunk to chunk and is never read.
+_UNREAD_FIELD = re.compile(rb'[{,] *"(?:created|obfuscation|p|token_id)" *: *(?:([0-9]+)|"([0-9A-Za-z]*)")')
+
 
 def create_parser(sink: Sink, traits: Traits) -> ChatParser:
     """Return a parser for one turn that reports to ``sink``."""
-    return ChatParser(sink, has_message_lists=isinstance(traits, ChatDialect) and traits.message_lists)
+    return ChatParser(sink, has_message_lists=isinstance(traits, ChatDialect) and traits.stream.message_lists)
 
 
 class ChatParser:
@@ -83,7 +93,7 @@ class ChatParser:
         "_tool",
     )
 
-    unread_field = UNREAD_FIELD
+    unread_field = _UNREAD_FIELD
 
     def __init__(self, sink: Sink, *, has_message_lists: bool = False) -> None:
         self._sink = sink
@@ -117,7 +127,7 @@ class ChatParser:
             chunk = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        return find_repeater(chunk, self._choice_sink)
+        return _find_repeater(chunk, self._choice_sink)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one chunk given as a dict, or a complete ``chat.completion``."""
@@ -253,7 +263,7 @@ class ChatParser:
             self._extras = ExtrasReader(self._sink)
         return self._extras
 
-    def _identify(self, chunk: Chunk | PlainChunk) -> None:
+    def _identify(self, chunk: Chunk) -> None:
         if self._has_deltas is None and chunk.choices:
             self._has_deltas = chunk.choices[0].delta is not None
         self._response.read_facts(chunk)
@@ -262,9 +272,7 @@ class ChatParser:
         self._sink.identify(response_id, model, start_facts(chunk))
         self._is_identified = response_id is not None and model is not None
 
-    def _read_choice(
-        self, choice: Choice | PlainChoice, chunk: Chunk | PlainChunk, raw: Any, position: int | None = None
-    ) -> None:
+    def _read_choice(self, choice: ChunkChoice, chunk: Chunk, raw: Any, position: int | None = None) -> None:
         """Read a choice that is not on the fast path: with rare fields, without a delta, or of another number than 0.
 
         A choice without a number has that of its position in the chunk.
@@ -281,18 +289,24 @@ class ChatParser:
         if delta is not None:
             self._read_delta(choice_sink, delta)
         elif choice.text.__class__ is str:
-            self._read_legacy_text(choice_sink, choice.text)
+            if not self._has_legacy_text:
+                self._has_legacy_text = True
+                self._sink.warn(
+                    "legacy_completion", "the server sent text completions: it was asked by the path /completions"
+                )
+            if choice.text:  # https://platform.openai.com/docs/api-reference/completions
+                choice_sink.text(choice.text)
         elif choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
-            self._sink.unknown(to_plain(raw))  # Azure's late filter results
+            self._sink.unknown(plain_chunk(raw))  # Azure's late filter results
         self._read_choice_extras(choice_sink, choice, chunk, index)
 
-    def _unstreamed(self, choice_sink: ChoiceSink, index: int, message: Delta | PlainDelta) -> Delta | PlainDelta:
+    def _unstreamed(self, choice_sink: ChoiceSink, index: int, message: Delta) -> Delta:
         """Return a complete message that follows deltas, without the fields of which there were deltas.
 
         MiniMax ends a stream with the whole ``chat.completion``, which alone has the usage (GCWing/OpenBitFun#792).
         """
         repeated: list[str] = []
-        for kind, fields in MESSAGE_FIELDS.items():
+        for kind, fields in _BLOCK_FIELDS.items():
             present = [name for name in fields if getattr(message, name)]
             if not present:
                 continue
@@ -305,21 +319,11 @@ class ChatParser:
             return message
         return structs.replace(message, **dict.fromkeys(repeated))
 
-    def _read_legacy_text(self, choice_sink: ChoiceSink, text: str) -> None:
-        """Read a choice of the wire before Chat Completions (https://platform.openai.com/docs/api-reference/completions)."""
-        if not self._has_legacy_text:
-            self._has_legacy_text = True
-            self._sink.warn(
-                "legacy_completion", "the server sent text completions: it was asked by the path /completions"
-            )
-        if text:
-            choice_sink.text(text)
-
     def _read_choice_extras(
         self,
         choice_sink: ChoiceSink,
-        choice: Choice | PlainChoice,
-        chunk: Chunk | PlainChunk,
+        choice: ChunkChoice,
+        chunk: Chunk,
         index: int = 0,
     ) -> None:
         """Read the fields of a choice outside its delta: log probabilities, finish reason, filters, usage."""
@@ -343,16 +347,8 @@ class ChatParser:
         if choice.usage is not None:
             self._response.emit_usage(choice.usage)
 
-    def _read_texts(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
-        if (
-            delta.reasoning_content
-            or delta.reasoning
-            or delta.reasoning_details
-            or delta.thinking_blocks
-            or delta.reasoning_text
-            or delta.reasoning_opaque
-        ):
-            read_reasoning(choice_sink, delta)
+    def _read_texts(self, choice_sink: ChoiceSink, delta: Delta) -> None:
+        read_reasoning(choice_sink, delta)
         content = delta.content
         if content.__class__ is str:
             if content:
@@ -362,7 +358,7 @@ class ChatParser:
         if delta.refusal.__class__ is str and delta.refusal:
             choice_sink.refusal(delta.refusal)
 
-    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta | PlainDelta) -> None:
+    def _read_delta(self, choice_sink: ChoiceSink, delta: Delta) -> None:
         self._read_texts(choice_sink, delta)
         if (
             delta.annotations
@@ -375,15 +371,13 @@ class ChatParser:
             self._extras_reader().read(choice_sink, delta)
         if delta.tool_calls:
             calls = delta.tool_calls
-            self._read_calls(choice_sink.tool, calls if isinstance(calls, list) else [calls])
+            self._read_calls(choice_sink.tool, [calls] if isinstance(calls, CallDelta) else calls)
         function = delta.function_call
         if function is not None:  # after the same call in tool_calls, which has the id
-            name, arguments = as_text(function.name), arguments_text(function.arguments)
+            name, arguments = as_text(function.name), call_arguments(function.arguments)
             choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, _SECOND_KEY))
 
-    def _read_calls(
-        self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[ToolCall | PlainToolCall]
-    ) -> None:
+    def _read_calls(self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[CallDelta]) -> None:
         for position, call in enumerate(calls):
             function = call.function
             if (
@@ -399,3 +393,101 @@ class ChatParser:
                 )
             else:
                 read_irregular_call(tool, call, position)
+
+
+# ---------------------------------------------------------------- repeated chunks
+
+# The repetition of a plain chunk with another text, for ``frame_template``. The conditions are those under which the
+# parser reads a chunk as one delta and nothing else. Everything that a chunk may contain besides is either refused here
+# or the same in the next one.
+
+_facts = attrgetter("id", "model", *RESPONSE_FIELDS)
+
+
+def _find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] | None:
+    """Return the function that reports another text as the chunk's own was reported.
+
+    Args:
+        chunk: the chunk.
+        sink: the sink of choice 0.
+
+    Returns:
+        The function; None if the chunk is anything but one delta of text, reasoning or arguments of choice 0.
+    """
+    choices = chunk.choices
+    if not choices or len(choices) > 1 or not _has_only_delta(chunk, choices[0]):
+        return None
+    delta = choices[0].delta
+    if delta is None or delta.refusal:
+        return None
+    content: Any = delta.content
+    calls, reasoning = delta.tool_calls, delta.reasoning_content or delta.reasoning
+    if isinstance(content, list) and not reasoning:
+        reasoning = _only_thinking(content)
+        content = None if reasoning else content
+    if bool(content) + bool(calls) + bool(reasoning) != 1 or (delta.reasoning_details and not reasoning):
+        return None
+    if (content or reasoning) and (content or reasoning) in _facts(chunk):
+        return None
+    if content:
+        return sink.text if content.__class__ is str else None
+    if calls:
+        return _repeat_call(sink, calls[0], _facts(chunk)) if len(calls) == 1 else None
+    if reasoning.__class__ is not str:
+        return None
+    return _repeat_details(sink, reasoning, delta.reasoning_details) if delta.reasoning_details else sink.reasoning
+
+
+def _has_only_delta(chunk: PlainChunk, choice: ChunkChoice) -> bool:
+    """Return True if nothing outside of the delta is read."""
+    return (
+        choice.index == 0
+        and choice.finish_reason is None
+        and choice.usage is None
+        and choice.logprobs is None
+        and not flagged_filters(choice.content_filter_results)
+        and chunk.usage is None
+        and chunk.citations is None
+        and chunk.search_results is None
+        and chunk.x_groq is None
+    )
+
+
+def _only_thinking(content: list[Any]) -> Any:
+    """Return the text of a content that is one text of thinking (Magistral); None if it is anything else."""
+    part = content[0] if len(content) == 1 else None
+    if not isinstance(part, dict) or part.get("type") != "thinking" or "signature" in part:
+        return None
+    thinking = part.get("thinking")
+    item = thinking[0] if isinstance(thinking, list) and len(thinking) == 1 else None
+    return item.get("text") if isinstance(item, dict) else None
+
+
+def _repeat_details(sink: ChoiceSink, reasoning: Any, details: Any) -> Callable[[str], None] | None:
+    """Return the same for reasoning that one typed detail repeats (OpenRouter); None if it is not of that form."""
+    detail = details[0] if isinstance(details, list) and len(details) == 1 else None
+    if not isinstance(detail, dict) or any(isinstance(value, (dict, list)) for value in detail.values()):
+        return None
+    field = next((name for name in REASONING_DETAIL_FIELDS.values() if detail.get(name)), "")
+    if detail.get(field) != reasoning:
+        return None
+    kind: ReasoningKind = "summary" if detail.get("type") == "reasoning.summary" else "text"
+
+    def repeat(text: str) -> None:
+        sink.reasoning(text, kind)
+        sink.add_metadata({"reasoning_details": [{**detail, field: text}]})
+
+    return repeat
+
+
+def _repeat_call(sink: ChoiceSink, call: CallDelta, facts: tuple[Any, ...]) -> Callable[[str], None] | None:
+    """Return the same for the only call of a chunk; None if it is not of the frequent form."""
+    function, key, raw_id = call.function, call.index, call.id
+    if function is None or key.__class__ is not int or function.arguments.__class__ is not str:
+        return None
+    name = function.name
+    if not (raw_id is None or raw_id.__class__ is str) or not (name is None or name.__class__ is str):
+        return None
+    if function.arguments in facts or function.arguments in (raw_id, name):
+        return None
+    return lambda text: sink.tool(NormalizedToolChunk("delta", raw_id, name, None, text, key, 0))

@@ -1,35 +1,9 @@
-"""Settings of a Chat Completions request, read and written.
+"""The body of a Chat Completions request, written and read: settings, tools, strict modes, reasoning.
 
-https://platform.openai.com/docs/api-reference/chat/create. Reasoning is requested in a form of each vendor
-(`ChatDialect.reasoning_setting`); all forms are read of every client.
+Wire: https://platform.openai.com/docs/api-reference/chat/create
 
-Tools and the tool choice of a Chat Completions request, read and written.
-
-https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
-
-The strict modes of Chat Completions' dialects, as data. A dialect's ``strict`` is the name of one of them.
-
-The tools of a dialect without ``strict`` are sent without the field. These have none:
-    xai            "strict": "Not supported. Only maintained for compatibility reasons"
-                   (https://docs.x.ai/docs/api-reference)
-    together       a tool has name, description and parameters, and no other field
-                   (https://docs.together.ai/docs/inference/function-calling/best-practices)
-    huggingface    the generated types of huggingface_hub (TGI) have no such field in a function
-    fireworks      its page on tool calling names no such field (https://docs.fireworks.ai/guides/function-calling)
-    perplexity, qwen  nothing is documented
-    openai_compatible  the server is unknown; some refuse the field (NVIDIA NIM: "extra_forbidden")
-
-Requests that are refused while the model reasons: forced calls, and messages whose reasoning is missing.
-
-DeepSeek: "Thinking mode does not support this tool_choice" (deepseek-ai/DeepSeek-V3#1376). Kimi: "tool_choice
-'specified' is incompatible with thinking enabled" (can1357/oh-my-pi#827, #1077). Qwen: "The tool_choice parameter does
-not support being set to required or object in thinking mode" (cloudwego/eino#994).
-
-DeepSeek: "The `reasoning_content` in the thinking mode must be passed back to the API" for a call without it
-(anomalyco/opencode#24722), in a request with tools for every message of the model (openclaw/openclaw#73417,
-bojieli/ai-agent-book#982). Kimi: "thinking is enabled but reasoning_content is missing in assistant tool call message"
-(JohnnyZ93/oai-compatible-copilot#140). The reasoning of another provider's model, and one that the model did not have,
-cannot be passed back. LiteLLM sends a space to both vendors, as the least that they accept (BerriAI/litellm#28045).
+Reasoning is requested in a form of each vendor (`ReasoningRules.setting`); all forms are read of every client. The
+messages are rendered in ``messages``.
 """
 
 from __future__ import annotations
@@ -39,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from streamkit.errors import UsageError
+from streamkit.output import OutputType
 from streamkit.providers.contract.traits import budget_for, effort_for
-from streamkit.providers.openai_chat.traits import ChatDialect
-from streamkit.providers.provider import ToolChoice
-from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_integer, is_object
+from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.provider import RenderedMessages, ToolChoice
+from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_integer, is_object, merge_fields
 from streamkit.providers.requests.offered_tools import (
     further_fields,
     named_tool,
@@ -56,7 +31,7 @@ from streamkit.providers.requests.offered_tools import (
 )
 from streamkit.providers.requests.request import OutputFormat
 from streamkit.providers.requests.settings import SettingsWriter, json_schema_format, read_plain_settings, take_effort
-from streamkit.providers.requests.strict import OPENAI
+from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.tools import StrictProfile
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import OfferedTool, ToolDefinition
@@ -64,6 +39,7 @@ from streamkit.tools.definition import OfferedTool, ToolDefinition
 __all__ = [
     "BLANK_REASONING",
     "STRICT_PROFILES",
+    "build_request",
     "fill_reasoning",
     "is_reasoning",
     "output_fields",
@@ -78,20 +54,77 @@ __all__ = [
     "write_settings",
 ]
 
+Json = dict[str, Any]
+
+
+def build_request(
+    rendered: RenderedMessages,
+    traits: ChatDialect,
+    *,
+    tools: Sequence[OfferedTool] = (),
+    tool_choice: ToolChoice | None = None,
+    stream: bool = True,
+    output: OutputType[Any] | None = None,
+) -> Json:
+    """Return the fields of a request's body that the conversation decides.
+
+    Raises:
+        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
+    """
+    messages = rendered.messages
+    last = messages[-1] if messages else {}
+    if traits.messages.prefix and last.get("role") == "assistant" and "tool_calls" not in last:
+        messages = [*messages[:-1], {**last, "prefix": True}]
+    body: Json = {traits.messages_field: messages}
+    if tools:
+        body["tools"] = render_tools(tools, traits)
+    if output is not None:
+        profile = strict_profile(traits.strict)
+        merge_fields(body, output_fields(strict_output_if_possible(output, profile, rendered.changes)))
+    choice = render_tool_choice(tool_choice, tools, traits)
+    if choice is not None:
+        body["tool_choice"] = choice
+    if is_reasoning(traits, rendered.model):
+        if reason := why_reasoning_is_refused(body, traits):
+            body |= reasoning_switch(traits, is_on=False)
+            rendered.report(f"reasoning was turned off in this request: {reason}")
+        elif tools and traits.reasoning.needed_with_tools:
+            body[traits.messages_field] = fill_reasoning(messages, traits)
+    if stream:
+        body["stream"] = True
+        if traits.stream_usage:
+            body["stream_options"] = {"include_usage": True}  # without it OpenAI streams no usage
+    return body
+
+
+# ---------------------------------------------------------------- refused while the model reasons
+
+# Some requests are refused while the model reasons: forced calls, and messages whose reasoning is missing.
+#
+# DeepSeek: "Thinking mode does not support this tool_choice" (deepseek-ai/DeepSeek-V3#1376). Kimi: "tool_choice
+# 'specified' is incompatible with thinking enabled" (can1357/oh-my-pi#827, #1077). Qwen: "The tool_choice parameter
+# does not support being set to required or object in thinking mode" (cloudwego/eino#994).
+#
+# DeepSeek: "The `reasoning_content` in the thinking mode must be passed back to the API" for a call without it
+# (anomalyco/opencode#24722), in a request with tools for every message of the model (openclaw/openclaw#73417,
+# bojieli/ai-agent-book#982). Kimi: "thinking is enabled but reasoning_content is missing in assistant tool call
+# message" (JohnnyZ93/oai-compatible-copilot#140). The reasoning of another provider's model, and one that the model did
+# not have, cannot be passed back. LiteLLM sends a space to both vendors, as the least that they accept
+# (BerriAI/litellm#28045).
 
 BLANK_REASONING = " "
 
 
 def is_reasoning(traits: ChatDialect, model: str | None) -> bool:
     """Return True if the model is known to reason unless a request turns it off."""
-    return traits.reasons_unless_off is not None and bool(traits.reasons_unless_off.match((model or "").casefold()))
+    return traits.reasoning.unless_off is not None and bool(traits.reasoning.unless_off.match((model or "").casefold()))
 
 
 def reasoning_switch(traits: ChatDialect, *, is_on: bool) -> dict[str, Any]:
     """Return the field with which a dialect turns reasoning on or off; empty if it has no such field."""
-    if traits.reasoning_setting == "thinking":
+    if traits.reasoning.setting == "thinking":
         return {"thinking": {"type": "enabled" if is_on else "disabled"}}
-    return {"enable_thinking": is_on} if traits.reasoning_setting == "enable_thinking" else {}
+    return {"enable_thinking": is_on} if traits.reasoning.setting == "enable_thinking" else {}
 
 
 def why_reasoning_is_refused(body: dict[str, Any], traits: ChatDialect) -> str:
@@ -114,7 +147,8 @@ def fill_reasoning(messages: list[dict[str, Any]], traits: ChatDialect) -> list[
     ]
 
 
-Json = dict[str, Any]
+# ---------------------------------------------------------------- settings
+
 _USAGE = {"include_usage"}
 #: The names of the limit, the newer one first; a dialect writes the one that its endpoint declares.
 _LIMITS = ("max_completion_tokens", "max_tokens")
@@ -194,7 +228,7 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
     if not writer.sets_reasoning:
         return
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
-    summary, form = writer.take("reasoning_summary"), traits.reasoning_setting
+    summary, form = writer.take("reasoning_summary"), traits.reasoning.setting
     if writer.facts.reasoning == "none" or form is None:
         if effort or budget:
             writer.report("reasoning was left out: the model or the server has no setting for it")
@@ -204,7 +238,7 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         mode, effort, budget = "off", None, None
     if budget is not None and form not in ("object", "enable_thinking"):
         effort = effort or effort_for(budget)
-        if form in ("effort", "switch") or traits.effort_with_switch:
+        if form in ("effort", "switch") or traits.reasoning.effort_with_switch:
             writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
     if form == "effort":
         _write_effort(writer, mode, effort)
@@ -217,7 +251,7 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         _write_object(writer, {"mode": mode, "effort": effort, "budget": budget, "summary": summary})
     elif form == "thinking":
         writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
-        if effort and mode != "off" and traits.effort_with_switch:
+        if effort and mode != "off" and traits.reasoning.effort_with_switch:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
         elif effort and mode != "off":
             writer.report(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")
@@ -265,6 +299,19 @@ def output_fields(output: OutputFormat) -> Json:
             schema[name] = getattr(output, name)
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
+
+# ---------------------------------------------------------------- strict modes
+
+# The strict modes of the dialects, as data. The tools of a dialect without ``strict`` are sent without the field. These
+# have none:
+#     xai            "strict": "Not supported. Only maintained for compatibility reasons"
+#                    (https://docs.x.ai/docs/api-reference)
+#     together       a tool has name, description and parameters, and no other field
+#                    (https://docs.together.ai/docs/inference/function-calling/best-practices)
+#     huggingface    the generated types of huggingface_hub (TGI) have no such field in a function
+#     fireworks      its page on tool calling names no such field (https://docs.fireworks.ai/guides/function-calling)
+#     perplexity, qwen  nothing is documented
+#     openai_compatible  the server is unknown; some refuse the field (NVIDIA NIM: "extra_forbidden")
 
 #: The profiles by the name that a dialect's ``strict`` has.
 STRICT_PROFILES: dict[str, StrictProfile] = {
@@ -324,6 +371,8 @@ def strict_profile(name: str | None) -> StrictProfile | None:
         raise UsageError(f"strict of a chat dialect is one of {', '.join(STRICT_PROFILES)}, not {name!r}")
     return STRICT_PROFILES[name]
 
+
+# ---------------------------------------------------------------- tools
 
 _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 

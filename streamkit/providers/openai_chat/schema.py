@@ -3,9 +3,13 @@
 Wire: https://platform.openai.com/docs/api-reference/chat-streaming
 
 Containers are typed, leaves are ``Any``: servers send ``content`` as a list, ids as numbers, and ``null`` for anything.
-The fields are in OpenAI's order, which the decoder matches fastest. ``PlainChunk`` and its parts are the form of most
-chunks; their decoder refuses every other chunk, so that a field that no server was known to send is found wherever it
-appears, at no cost for chunks that have none. ``Chunk`` and its parts have the fields that the parser reads of those.
+The fields are in OpenAI's order, which the decoder matches fastest.
+
+A chunk is read in one of three forms, because a typed chunk is read in half the time of a dict. ``PlainChunk`` and its
+parts are the form of most chunks; their decoder refuses every other chunk, so that a field that no server was known to
+send is found wherever it appears, at no cost for chunks that have none. A refused chunk is decoded to a dict, which is
+searched for unknown fields, and converted to ``Chunk``, whose parts have all fields that the parser reads. A field that
+is added to these is read in plain chunks, too; one that is rare is ``None`` there.
 
 This module must not depend on sinks, history or requests.
 """
@@ -18,42 +22,21 @@ from msgspec import Struct, field
 
 __all__ = [
     "CHOICE_RESPONSE_FIELDS",
-    "MESSAGE_FIELDS",
     "RARE_RESPONSE_FIELDS",
-    "REASONING_DETAIL_FIELDS",
-    "REASONING_TEXT_FIELDS",
     "RESPONSE_FIELDS",
     "SOURCE_FIELDS",
-    "Choice",
+    "CallDelta",
     "Chunk",
+    "ChunkChoice",
     "Custom",
     "Delta",
     "Function",
+    "PlainCallDelta",
     "PlainChoice",
     "PlainChunk",
     "PlainDelta",
-    "PlainFunction",
     "PlainGroq",
-    "PlainToolCall",
-    "ToolCall",
 ]
-
-#: The fields of a delta, and of a message, that contain reasoning as text. Servers that send several of them repeat the
-#: same text (vLLM), so the first one with text counts. Each is a field of ``Delta`` and in the condition of the
-#: parser's fast path.
-REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
-
-#: The types of ``reasoning_details`` whose text is streamed in deltas, and the field of each that contains it.
-REASONING_DETAIL_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-
-#: The fields of a message by the kind of block that they become.
-MESSAGE_FIELDS = {
-    "text": ("content",),
-    "reasoning": (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks", "reasoning_opaque"),
-    "refusal": ("refusal",),
-    "call": ("tool_calls", "function_call"),
-    "file": ("images", "audio"),
-}
 
 #: The fields of a chunk that are facts about the response, kept in ``turn.metadata``.
 RESPONSE_FIELDS = ("service_tier", "system_fingerprint", "provider")
@@ -92,7 +75,7 @@ class Custom(Struct, gc=False):
     input: Any = None
 
 
-class ToolCall(Struct, gc=False):
+class CallDelta(Struct, gc=False):
     """One entry of ``delta.tool_calls``. ``index`` identifies the call, if the server sends it."""
 
     index: Any = None
@@ -110,7 +93,7 @@ class Delta(Struct, gc=False):
 
     role: Any = None
     content: Any = None
-    tool_calls: list[ToolCall] | ToolCall | None = None  # one object: Portkey over Cohere
+    tool_calls: list[CallDelta] | CallDelta | None = None  # one object: Portkey over Cohere
     reasoning_content: Any = None  # DeepSeek, Qwen, xAI, Z.AI, vLLM
     reasoning: Any = None  # OpenRouter, Groq, Ollama, newer vLLM
     reasoning_details: Any = None  # OpenRouter and the Vercel gateway: typed parts, some of them encrypted
@@ -127,7 +110,7 @@ class Delta(Struct, gc=False):
     context: Any = None  # Azure with "your data": {"citations": [...], "intent": ...}
 
 
-class Choice(Struct, gc=False):
+class ChunkChoice(Struct, gc=False):
     """One choice of a chunk."""
 
     index: Any = None
@@ -155,7 +138,7 @@ class Chunk(Struct, gc=False):
     service_tier: Any = None
     system_fingerprint: Any = None
     provider: Any = None  # OpenRouter: the service behind it
-    choices: list[Choice] | None = None
+    choices: list[ChunkChoice] | None = None
     usage: Any = None
     error: Any = None
     status_code: Any = None  # Cerebras, beside an error (``ErrorChunkResponse`` of its SDK)
@@ -169,24 +152,19 @@ class Chunk(Struct, gc=False):
 
 # ---------------------------------------------------------------- plain chunks
 
-# Most chunks have only a few of these fields. The decoder itself refuses all others: unknown fields, and known ones
-# that are typed None here and have a value. So a chunk that was decoded to ``PlainChunk`` is read without a look at
-# rare fields, and one that was refused is read as plain data, with a search for unknown fields.
+# Most chunks have only a few of these fields. The decoder itself refuses all others: unknown fields, and rare ones,
+# which are typed None here, with a value. So a chunk that was decoded to ``PlainChunk`` is read without a look at rare
+# fields. Every field that may have a value and is read is in the condition of the parser's fast path, as a test checks.
+# A list of plain parts is a list of parts for all who read it, which mypy cannot see.
 
 
-class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
+class PlainFunction(Function, gc=False, forbid_unknown_fields=True):
     """``Function`` without unknown fields."""
 
-    name: Any = None
-    arguments: Any = None
 
+class PlainCallDelta(CallDelta, gc=False, forbid_unknown_fields=True):
+    """``CallDelta`` of the frequent form."""
 
-class PlainToolCall(Struct, gc=False, forbid_unknown_fields=True):
-    """``ToolCall`` of the frequent form."""
-
-    index: Any = None
-    id: Any = None
-    type: Any = None
     function: PlainFunction | None = None
     custom: None = None
     name: None = None
@@ -194,16 +172,13 @@ class PlainToolCall(Struct, gc=False, forbid_unknown_fields=True):
     extra_content: None = None
 
 
-class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
+class PlainDelta(Delta, gc=False, forbid_unknown_fields=True):
     """``Delta`` without rare and unknown fields."""
 
-    role: Any = None
-    content: Any = None
-    tool_calls: list[PlainToolCall] | None = None
-    reasoning_content: Any = None
-    reasoning: Any = None
-    reasoning_details: Any = None
-    refusal: Any = None
+    tool_calls: list[PlainCallDelta] | None = None  # type: ignore[assignment]
+    thinking_blocks: None = None
+    reasoning_text: None = None
+    reasoning_opaque: None = None
     function_call: None = None
     annotations: None = None
     images: None = None
@@ -222,28 +197,15 @@ class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
     translation_data: dict[str, None] | None = None
     web_search_data: dict[str, None] | None = None
     provider_specific_fields: None = None  # LiteLLM, as thinking_blocks
-    thinking_blocks: None = None
-    reasoning_text: None = None
-    reasoning_opaque: None = None
 
 
-class PlainChoice(Struct, gc=False, forbid_unknown_fields=True):
-    """``Choice`` without rare and unknown fields."""
+class PlainChoice(ChunkChoice, gc=False, forbid_unknown_fields=True):
+    """``ChunkChoice`` without rare and unknown fields."""
 
-    index: Any = None
     delta: PlainDelta | None = None
-    logprobs: Any = None
-    finish_reason: Any = None
-    native_finish_reason: Any = None
-    content_filter_results: Any = None
     message: PlainDelta | None = None
-    usage: Any = None
-    stop_reason: Any = None
-    matched_stop: Any = None
-    seed: Any = None
     error: None = None
     # Known and not read.
-    text: Any = None  # of the wire before Chat Completions; Together and Hugging Face: the delta's text again
     token_ids: Any = None  # vLLM
     content_filter_offsets: Any = None  # Azure's asynchronous filter: the part of the text that was checked
     trace_details: None = None  # Writer
@@ -258,29 +220,19 @@ class PlainGroq(Struct, gc=False):
     error: None = None
 
 
-class PlainChunk(Struct, gc=False, forbid_unknown_fields=True):
+class PlainChunk(Chunk, gc=False, forbid_unknown_fields=True):
     """``Chunk`` without rare and unknown fields."""
 
-    id: Any = None
-    object: Any = None
-    created: Any = None
-    model: Any = None
-    service_tier: Any = None
-    system_fingerprint: Any = None
-    provider: Any = None
-    choices: list[PlainChoice] | None = None
-    usage: Any = None
-    obfuscation: Any = None  # padding of OpenAI; ``p`` of Mistral
-    p: Any = None
+    choices: list[PlainChoice] | None = None  # type: ignore[assignment]
     error: None = None
     status_code: None = None
     x_groq: PlainGroq | None = None
-    citations: Any = None
-    search_results: Any = None
     prompt_filter_results: None = None
     prompt_annotations: None = None
     base_resp: None = None
     # Known and not read.
+    obfuscation: Any = None  # padding of OpenAI; ``p`` of Mistral
+    p: Any = None
     created_at: Any = None  # watsonx, as the next two
     model_id: Any = None
     model_version: Any = None

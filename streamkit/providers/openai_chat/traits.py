@@ -1,51 +1,42 @@
-"""The declared facts of Chat Completions: what a dialect may differ in, finish reasons, and how it is recognized.
+"""The declared facts of Chat Completions: its finish reasons, errors, ids, and the marks by which it is recognized.
 
-``dialects`` has the rows. This module must not depend on sinks or history: a parser loads it without pydantic.
+They hold for all dialects together, whose differences are declared in ``dialects``. Gateways pass on the errors of the
+servers behind them, so every dialect has the names and messages of all, each with its source.
 
-The marks by which messages of Chat Completions are recognized.
-
-Facts about requests that several dialects share: settings, names of tools, models, places of foreign state.
-
-This module must not depend on the dialects.
-
-The ids of calls that the servers of Chat Completions accept.
+This module must not depend on sinks or history: a parser loads it without pydantic.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from streamkit.calls import FinishReason, StreamError
+from streamkit.calls import FinishReason
 from streamkit.ids import IdRule, is_mistral_id, mistral_id_candidates, normalize_to_openai_tool_id, prefixed_ids
-from streamkit.providers.contract.output_form import OutputSupport
-from streamkit.providers.contract.traits import ModelFacts
+from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
 from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
-from streamkit.providers.openai_chat.errors import ERRORS
-from streamkit.providers.provider import Traits
-from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, RateMessage, Rating, rate_parts
+from streamkit.providers.decoding.openai_errors import ERRORS as OPENAI
+from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
 __all__ = [
+    "ERRORS",
     "FINISH_REASONS",
-    "GROQ_MODELS",
     "ILLEGAL_IN_NAME",
+    "IMPLIED",
     "KIMI_IDS",
-    "KIMI_MODELS",
     "MISTRAL_IDS",
-    "MISTRAL_MODELS",
     "OPENAI_IDS",
     "OPENAI_SETTINGS",
+    "REASONING_FIELDS",
+    "REASONING_TEXT_FIELDS",
     "RULES_OF_MODELS",
     "SERVER_IDS",
     "SETTINGS",
     "SETTINGS_WITH_TOP_K",
-    "XAI_MODELS",
-    "ChatDialect",
     "call_state",
     "is_chat_stream",
     "rate_message",
@@ -53,168 +44,13 @@ __all__ = [
     "signature_state",
 ]
 
-
-def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
-    return (f"functions.{name}:{running}" for running in count(number))
-
-
-_make_short_ids = prefixed_ids("call_", 40, normalize_to_openai_tool_id)
-OPENAI_IDS = IdRule(
-    "openai_chat",
-    lambda text: 0 < len(text) <= 40,
-    _make_short_ids,
-    "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
-)
-#: Other servers get back every id that they issued: vLLM's have 46 characters (chatcmpl-tool-...), those of models
-#: behind gateways have the model's own form, and LiteLLM puts thought signatures into them: "any client that normalizes
-#: ids breaks the next turn" (BerriAI/litellm#16895, #37849).
-SERVER_IDS = replace(
-    OPENAI_IDS, name="openai_compatible", accepts=bool, source="a server accepts its own ids; else as openai_chat"
-)
-MISTRAL_IDS = IdRule(
-    "mistral",
-    is_mistral_id,
-    mistral_id_candidates,
-    '400 "must be a-z, A-Z, 0-9, with a length of 9" (langchain-ai/langchain#24668, anomalyco/opencode#1680)',
-)
-KIMI_IDS = IdRule(
-    "kimi",
-    bool,
-    _kimi_ids,
-    "the model was trained on functions.{name}:{running index} and degrades on other ids"
-    " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
-)
-#: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
-RULES_OF_MODELS = {"mistral": MISTRAL_IDS, "kimi": KIMI_IDS}
-_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_OWN_FIELDS = frozenset(
-    {
-        "tool_call_id",
-        "function_call",
-        "refusal",
-        "audio",
-        "reasoning_content",
-        "reasoning_details",
-        "reasoning_opaque",
-        "reasoning_text",
-        "thinking_blocks",
-    }
-)
-_OWN_PARTS = ("image_url", "input_audio", "video_url", "document_url", "refusal")
+#: The fields of a delta, and of a message, that contain reasoning as text. Servers that send several of them repeat the
+#: same text (vLLM), so the first one with text counts. Each is a field of ``schema.Delta``.
+REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 
 
-def rate_message(message: Mapping[str, Any]) -> Rating:
-    """Return whether a message is of Chat Completions."""
-    role = message.get("role")
-    if not isinstance(role, str) or role not in _ROLES or "type" in message or "parts" in message:
-        return FOREIGN
-    rating = rate_parts(message.get("content"), _rate_part)
-    if rating == FOREIGN:
-        return FOREIGN
-    if role == "function":
-        return OWN
-    if not _OWN_FIELDS.isdisjoint(message) and any(message[name] is not None for name in _OWN_FIELDS & message.keys()):
-        return OWN
-    calls, has_own = message.get("tool_calls"), False
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        has_own = has_own or (isinstance(function, dict) and isinstance(function.get("arguments"), str))
-    return OWN if has_own else rating
-
-
-def _rate_part(part: Mapping[str, Any]) -> Rating:
-    kind = part.get("type")
-    if kind in _OWN_PARTS or (kind in ("file", "thinking") and not isinstance(part.get(str(kind)), (str, type(None)))):
-        return OWN
-    return POSSIBLE if kind == "text" else FOREIGN
-
-
-ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-#: https://platform.openai.com/docs/api-reference/chat/create
-SETTINGS = {
-    "temperature": ("temperature",),
-    "top_p": ("top_p",),
-    "stop": ("stop",),
-    "seed": ("seed",),
-    "frequency_penalty": ("frequency_penalty",),
-    "presence_penalty": ("presence_penalty",),
-    "parallel_calls": ("parallel_tool_calls",),
-}
-OPENAI_SETTINGS = {**SETTINGS, "verbosity": ("verbosity",)}
-SETTINGS_WITH_TOP_K = {**SETTINGS, "top_k": ("top_k",)}
-#: "`reasoning_effort` is not supported with this model" (https://console.groq.com/docs/reasoning)
-GROQ_MODELS: Final[Mapping[str, ModelFacts]] = {
-    r"openai/gpt-oss": ModelFacts(
-        source="https://console.groq.com/docs/reasoning",
-        reasoning="effort",
-        efforts=("low", "medium", "high"),
-        reasoning_is_optional=False,
-    ),
-    # ``reasoning_effort`` in the SDK groq 1.7: "qwen3 models support `none` to disable reasoning and `default`", and
-    # "qwen/qwen3.8-27b additionally supports `low`, `medium`, and `high`"
-    r"qwen/qwen3\.8": ModelFacts(
-        source="https://console.groq.com/docs/reasoning",
-        reasoning="effort",
-        efforts=("low", "medium", "high", "default"),
-    ),
-    r"qwen/qwen3": ModelFacts(
-        source="https://console.groq.com/docs/reasoning", reasoning="effort", efforts=("default",)
-    ),
-    r"": ModelFacts(source="https://console.groq.com/docs/reasoning", reasoning="none"),
-}
-#: "invalid temperature: only 1 is allowed for this model", "invalid top_p: only 0.95 is allowed for this model"
-#: (odysseus-dev/odysseus#3959, CherryHQ/cherry-studio#12731). Without reasoning it is another temperature, so both are
-#: left out (HKUDS/nanobot#4967).
-KIMI_MODELS: Final[Mapping[str, ModelFacts]] = {
-    r"kimi-k(?:2\.[5-9]|[3-9])": ModelFacts(
-        source="https://platform.moonshot.ai/docs/guide/kimi-k2-5-quickstart#parameters-differences-in-request-body",
-        refused=frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"}),
-    ),
-}
-_MISTRAL_REASONING = "https://docs.mistral.ai/inference/conversations/reasoning"
-#: "Must be one of (<ReasoningEffort.none: 'none'>, <ReasoningEffort.high: 'high'>)" with status 400 for other efforts
-#: (architects-toolkit/SmartHopper#647); models whose reasoning is not adjustable refuse the field
-#: (NousResearch/hermes-agent#11243, tontinton/maki#396).
-MISTRAL_MODELS: Final[Mapping[str, ModelFacts]] = {
-    r"mistral-small-(?:latest|2[6-9]|4)|mistral-medium-(?:latest|2[6-9]|3[-.]5)": ModelFacts(
-        source=_MISTRAL_REASONING, reasoning="effort", efforts=("high",)
-    ),
-    r"mistral-large-4": ModelFacts(source=_MISTRAL_REASONING, reasoning="effort", efforts=("low", "medium", "high")),
-    r"zai-glm": ModelFacts(source="vercel/ai#20587", reasoning="effort"),
-    r"": ModelFacts(source=_MISTRAL_REASONING, reasoning="none"),
-}
-#: "presencePenalty, frequencyPenalty and stop are not supported by reasoning models"
-_REFUSED_BY_REASONING_GROKS = frozenset({"presence_penalty", "frequency_penalty", "stop"})
-XAI_MODELS: Final[Mapping[str, ModelFacts]] = {
-    r"grok-3-mini": ModelFacts(
-        source="https://docs.x.ai/docs/guides/reasoning",
-        refused=_REFUSED_BY_REASONING_GROKS,
-        reasoning="effort",
-        efforts=("low", "high"),
-        reasoning_is_optional=False,
-    ),
-    r"grok-(?:4|code)": ModelFacts(
-        source="https://docs.x.ai/docs/guides/reasoning",
-        refused=_REFUSED_BY_REASONING_GROKS,
-        reasoning="none",
-    ),
-}
-
-
-def reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
-    """Return the state as one of OpenRouter's details, which clients that know them send back."""
-    return None, {"reasoning_details": [{"type": "reasoning.encrypted", "data": state, "format": "unknown"}]}
-
-
-def signature_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
-    """Return the state as the signature of a part of reasoning: ``ThinkChunk.signature`` of Mistral's SDKs."""
-    return state, {}
-
-
-def call_state(state: str) -> dict[str, Any]:
-    """Return the state in the place of Google's thought signatures, which clients that know it send back."""
-    return {"extra_content": {"streamkit": {"state": state}}}
-
+#: All fields that contain reasoning, the others of them as typed parts or as state.
+REASONING_FIELDS = (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks", "reasoning_opaque")
 
 #: Values of ``finish_reason`` and their meaning, of all dialects together. Any other value means ``other``.
 FINISH_REASONS: dict[str, FinishReason] = {
@@ -248,6 +84,42 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "timeout_error": "error",
 }
 
+# ---------------------------------------------------------------- what is recognized as this wire
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+_OWN_FIELDS = frozenset({"tool_call_id", "function_call", "refusal", "audio", *REASONING_FIELDS}) - {"reasoning"}
+
+
+_OWN_PARTS = ("image_url", "input_audio", "video_url", "document_url", "refusal")
+
+
+def rate_message(message: Mapping[str, Any]) -> Rating:
+    """Return whether a message is of Chat Completions."""
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES or "type" in message or "parts" in message:
+        return FOREIGN
+    rating = rate_parts(message.get("content"), _rate_part)
+    if rating == FOREIGN:
+        return FOREIGN
+    if role == "function":
+        return OWN
+    if not _OWN_FIELDS.isdisjoint(message) and any(message[name] is not None for name in _OWN_FIELDS & message.keys()):
+        return OWN
+    calls, has_own = message.get("tool_calls"), False
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        has_own = has_own or (isinstance(function, dict) and isinstance(function.get("arguments"), str))
+    return OWN if has_own else rating
+
+
+def _rate_part(part: Mapping[str, Any]) -> Rating:
+    kind = part.get("type")
+    if kind in _OWN_PARTS or (kind in ("file", "thinking") and not isinstance(part.get(str(kind)), (str, type(None)))):
+        return OWN
+    return POSSIBLE if kind == "text" else FOREIGN
+
 
 def _is_own(chunk: HeadChunk) -> bool:
     """Return True for a chat chunk or a complete chat response, and for no chunk of the legacy completions."""
@@ -265,115 +137,318 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 #: Returns True if a body with these first bytes can only be a chat stream or a complete chat response.
 is_chat_stream = HeadMatcher(_is_own)
+
+# ---------------------------------------------------------------- ids
+
+
+def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
+    return (f"functions.{name}:{running}" for running in count(number))
+
+
+_make_short_ids = prefixed_ids("call_", 40, normalize_to_openai_tool_id)
+
+
+OPENAI_IDS = IdRule(
+    "openai_chat",
+    lambda text: 0 < len(text) <= 40,
+    _make_short_ids,
+    "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
+)
+
+
+#: Other servers get back every id that they issued: vLLM's have 46 characters (chatcmpl-tool-...), those of models
+#: behind gateways have the model's own form, and LiteLLM puts thought signatures into them: "any client that normalizes
+#: ids breaks the next turn" (BerriAI/litellm#16895, #37849).
+SERVER_IDS = replace(
+    OPENAI_IDS, name="openai_compatible", accepts=bool, source="a server accepts its own ids; else as openai_chat"
+)
+
+
+MISTRAL_IDS = IdRule(
+    "mistral",
+    is_mistral_id,
+    mistral_id_candidates,
+    '400 "must be a-z, A-Z, 0-9, with a length of 9" (langchain-ai/langchain#24668, anomalyco/opencode#1680)',
+)
+
+
+KIMI_IDS = IdRule(
+    "kimi",
+    bool,
+    _kimi_ids,
+    "the model was trained on functions.{name}:{running index} and degrades on other ids"
+    " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
+)
+
+
+#: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
+RULES_OF_MODELS = {"mistral": MISTRAL_IDS, "kimi": KIMI_IDS}
+
+# ---------------------------------------------------------------- requests
+
+ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+#: https://platform.openai.com/docs/api-reference/chat/create
+SETTINGS = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "stop": ("stop",),
+    "seed": ("seed",),
+    "frequency_penalty": ("frequency_penalty",),
+    "presence_penalty": ("presence_penalty",),
+    "parallel_calls": ("parallel_tool_calls",),
+}
+OPENAI_SETTINGS = {**SETTINGS, "verbosity": ("verbosity",)}
+SETTINGS_WITH_TOP_K = {**SETTINGS, "top_k": ("top_k",)}
+
+
+def reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as one of OpenRouter's details, which clients that know them send back."""
+    return None, {"reasoning_details": [{"type": "reasoning.encrypted", "data": state, "format": "unknown"}]}
+
+
+def signature_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
+    """Return the state as the signature of a part of reasoning: ``ThinkChunk.signature`` of Mistral's SDKs."""
+    return state, {}
+
+
+def call_state(state: str) -> dict[str, Any]:
+    """Return the state in the place of Google's thought signatures, which clients that know it send back."""
+    return {"extra_content": {"streamkit": {"state": state}}}
+
+
 #: Others store nothing and pad no chunk; the usage is always read.
 IMPLIED: Final = {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}}
 
+# ---------------------------------------------------------------- errors
 
-@dataclass(frozen=True, kw_only=True)
-class ChatDialect(Traits):
-    """Declared facts of one dialect, in addition to those of every provider.
-
-    Attributes:
-        reasoning_field: the field in which reasoning is streamed and sent back; None if there is none.
-        thinking_parts: reasoning is in ``content`` instead, as parts of type ``thinking``.
-        reasoning_replay: which reasoning is sent back: ``always``; ``tool_turns``, that of turns with a call;
-            ``never``.
-        reasoning_of_reasoners: a model without a setting for reasoning (``ModelFacts``) refuses reasoning in messages.
-        required_choice: the value of ``tool_choice`` for "one of the tools must be called".
-        result_names: a tool message has the tool's name.
-        prefix: a last assistant message that the model shall continue has the field ``prefix``.
-        separator_text: the text of an assistant message between a tool message and a user message, if the one must not
-            follow the other; None if it may.
-        reasoning_setting: how reasoning is requested: ``effort``, by ``reasoning_effort``; ``switch``, by that or by
-            Together's ``reasoning``; ``object``, OpenRouter's ``reasoning``; ``thinking``, a switch;
-            ``enable_thinking``, Qwen's, with a budget; None if it cannot be.
-        effort_with_switch: a request that turns reasoning on with ``thinking`` may have ``reasoning_effort``, too.
-        reasons_unless_off: matches the names of the models, in lower case, that reason unless a request turns it off,
-            and refuse some requests while they do (``reasoning_switch``); None if there are none.
-        tools_need_reasoning: a request with tools is refused if a message of these models has no reasoning.
-        developer_role: a message may have the role ``developer``.
-        author_names: a message may have the ``name`` of its author. Mistral refuses one (microsoft/autogen#2748).
-        result_images: a tool message may have images. Elsewhere a user message after the results shows them.
-        document_parts: a file is a part of type ``document_url``; elsewhere of type ``file``.
-        file_addresses: a file may be sent as its address.
-        file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
-        image_replay: images that the model generated are sent back.
-        image_types: the media types of images that it takes; None if they are not documented.
-        cache_marks: parts of content have ``cache_control``, in the form of Anthropic's blocks. Tools have none: a mark
-            on the system text, which follows them, caches them too.
-        strict: the name of its strict mode for tools in ``strict.STRICT_PROFILES``; None if it has none.
-        refuses_as: the name of its request rules in ``testing.rules``.
-        message_lists: a choice may be a list of messages, with the calls that the server ran and their results.
-        one_chunk_calls: the writer sends a call in one chunk.
-        reasoning_details: reasoning is streamed a second time, in typed details.
-        usage_position: the place of the streamed usage: ``own``, a chunk of its own; ``finish``, the chunk with the
-            finish reason; ``x_groq``, that field of the same chunk as well; ``choice``, the choice with the finish
-            reason; ``again``, a further chunk that repeats the finish reason.
-        reasoning_excluded_from_output: ``completion_tokens`` does not include the reasoning.
-        first_chunk: what a stream begins with: ``prompt_filter``, Azure's filter results of the prompt; ``comment``,
-            an SSE comment.
-        source_lists: sources are lists of the chunk, not annotations of the text.
-        error_in_band: a response that breaks off has its error in the last chunk.
-    """
-
-    plain_reasoning: bool = field(init=False)  # derived, because it follows from the fields about reasoning
-    # defaults of Traits that differ for this wire
-    request_rules: str | None = "streamkit.testing.rules.openai_chat"
-    reuses_slots: bool = True
-    whole_names: bool = False
-    second_key: str | None = "function_call"
-    id_rule: IdRule = SERVER_IDS
-    model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: RULES_OF_MODELS, repr=False)
-    stream_usage: bool = True  # https://platform.openai.com/docs/api-reference/chat/create, "stream_options"
-    end_marker: str | None = "[DONE]"
-    classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
-    output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
-    signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
-    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
-    implied_fields: Mapping[str, Any] = field(default_factory=lambda: IMPLIED, repr=False)
-    # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
-    illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
-    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
-        default=reasoning_state, repr=False, compare=False
-    )
-    joins_blocks: bool = True
-    call_state: Callable[[str], dict[str, Any]] | None = field(default=call_state, repr=False, compare=False)
-    # requests
-    reasoning_field: str | None = None
-    thinking_parts: bool = False
-    reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
-    reasoning_of_reasoners: bool = False
-    required_choice: str = "required"
-    result_names: bool = False
-    prefix: bool = False
-    separator_text: str | None = None
-    reasoning_setting: Literal["effort", "switch", "object", "thinking", "enable_thinking"] | None = "effort"
-    effort_with_switch: bool = False
-    reasons_unless_off: re.Pattern[str] | None = None
-    tools_need_reasoning: bool = False
-    developer_role: bool = False
-    author_names: bool = False
-    result_images: bool = False
-    document_parts: bool = False
-    file_addresses: bool = False
-    file_annotations: bool = False
-    image_replay: bool = False
-    image_types: frozenset[str] | None = None
-    cache_marks: bool = False
-    rate_message: RateMessage = field(default=rate_message, repr=False, compare=False)
-    strict: str | None = None
-    refuses_as: Literal["wire", "openai", "mistral", "deepseek", "qwen"] = "wire"
-    # streams
-    message_lists: bool = False
-    one_chunk_calls: bool = False
-    reasoning_details: bool = False
-    usage_position: Literal["own", "finish", "x_groq", "choice", "again"] = "own"
-    reasoning_excluded_from_output: bool = False
-    first_chunk: Literal["prompt_filter", "comment"] | None = None
-    source_lists: bool = False
-    error_in_band: bool = False
-
-    def __post_init__(self) -> None:
-        """Derive whether reasoning without a signature is sent back."""
-        has_place = self.thinking_parts or self.reasoning_field is not None
-        object.__setattr__(self, "plain_reasoning", has_place and self.reasoning_replay != "never")
+ERRORS: Final = OPENAI + ErrorRules(
+    codes={
+        # Azure: https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter
+        "responsibleaipolicyviolation": "content_policy",
+        "content_filter_result": "content_policy",
+        "deploymentnotfound": "not_found",
+        "permissiondenied": "unauthorized",
+        # Anthropic behind gateways: https://docs.anthropic.com/en/api/errors
+        "overloaded_error": "overloaded",
+        "billing_error": "quota_exceeded",
+        "request_too_large": "context_overflow",
+        # https://openrouter.ai/docs/api/reference/errors-and-debugging, and the names of
+        # https://openrouter.ai/docs/client-sdks/python/components/apierrortype
+        "authentication": "unauthorized",
+        "permission_denied": "unauthorized",
+        "payment_required": "quota_exceeded",
+        "token_limit_exceeded": "quota_exceeded",
+        "provider_overloaded": "overloaded",
+        "provider_unavailable": "overloaded",
+        "not_found": "not_found",
+        "payload_too_large": "context_overflow",
+        "flagged_input": "content_policy",
+        "invalid_request": "invalid_request",
+        "unprocessable": "invalid_request",
+        "string_too_long": "invalid_request",
+        # Mistral: "Service tier capacity exceeded for this model." with status 429 and code 3505
+        "service_tier_capacity_exceeded": "rate_limited",
+        "rate_limited": "rate_limited",
+        "invalid_model": "not_found",
+        # Kimi: MoonshotAI/Kimi-K2#5, https://forum.moonshot.ai/t/429-insufficient-balance/244
+        "exceeded_current_quota_error": "quota_exceeded",
+        "engine_overloaded_error": "overloaded",
+        "rate_limit_reached_error": "rate_limited",
+        "invalid_authentication_error": "unauthorized",
+        "resource_not_found_error": "not_found",
+        # DashScope: https://www.alibabacloud.com/help/en/model-studio/error-code
+        "arrearage": "quota_exceeded",
+        "datainspectionfailed": "content_policy",
+        "data_inspection_failed": "content_policy",
+        "invalidapikey": "unauthorized",
+        "accessdenied": "unauthorized",
+        "accessdenied.unpurchased": "unauthorized",
+        "modelnotfound": "not_found",
+        "throttling": "rate_limited",
+        "throttling.ratequota": "rate_limited",
+        "throttling.allocationquota": "rate_limited",
+        "invalidparameter": "invalid_request",
+        "invalid_parameter_error": "invalid_request",
+        "badrequest.toolarge": "context_overflow",
+        "allocationquota.freetieronly": "quota_exceeded",
+        # Volcengine's Ark (Doubao): https://docs.byteplus.com/en/docs/ModelArk/1299023
+        "accountoverdueerror": "quota_exceeded",
+        "operationdenied.serviceoverdue": "quota_exceeded",
+        "setlimitexceeded": "quota_exceeded",
+        "quotaexceeded": "quota_exceeded",
+        "sensitivecontentdetected": "content_policy",
+        "sensitivecontentdetected.severeviolation": "content_policy",
+        "sensitivecontentdetected.violence": "content_policy",
+        "inputtextsensitivecontentdetected": "content_policy",
+        "inputimagesensitivecontentdetected": "content_policy",
+        "outputtextsensitivecontentdetected": "content_policy",
+        "serveroverloaded": "overloaded",
+        # new-api and one-api, with status 403 (popjane/free_chatgpt_api#78)
+        "insufficient_user_quota": "quota_exceeded",
+        "pre_consume_token_quota_failed": "quota_exceeded",
+        "sensitive_words_detected": "content_policy",
+        "budget_exceeded": "quota_exceeded",  # LiteLLM's proxy with status 400, its ProxyErrorTypes
+        "quota_exceeded": "quota_exceeded",  # GitHub Copilot
+        "censorship_blocked": "content_policy",  # StepFun with status 451
+        # llama.cpp: ggml-org/llama.cpp#15780
+        "exceed_context_size_error": "context_overflow",
+        "unavailable_error": "overloaded",
+        # vLLM names its errors by the status
+        "badrequesterror": "invalid_request",
+        "notfounderror": "not_found",
+        # text-generation-inference: https://huggingface.co/docs/text-generation-inference/reference/api_reference
+        "overloaded": "overloaded",
+        "validation": "invalid_request",
+    },
+    counts={"n_ctx": "limit", "n_prompt_tokens": "requested"},  # llama.cpp
+    statuses={498: "overloaded"},  # Groq's "Flex Tier Capacity Exceeded", https://console.groq.com/docs/errors
+    messages=(
+        # "However, you requested 2000 output tokens and your prompt contains 3000 input tokens", of vLLM
+        MessageRule(
+            "context_overflow",
+            r"maximum context length is (?P<limit>[\d,]+) tokens"
+            r"[^0-9]{1,80}requested (?P<output>[\d,]+) output tokens[^0-9]{1,80}contains(?: at least)? "
+            r"(?P<requested>[\d,]+)",
+        ),
+        # "This model's maximum context length is 4096 tokens and your request has 2104 input tokens (2000 > ...)"
+        MessageRule(
+            "context_overflow",
+            r"maximum context length is (?P<limit>[\d,]+) tokens and your request has (?P<requested>[\d,]+)",
+        ),
+        # "The input (265330 tokens) is longer than the model's context length (262144 tokens)", of Together
+        MessageRule(
+            "context_overflow",
+            r"input \((?P<requested>[\d,]+) tokens\) is longer than the model'?s context length \((?P<limit>[\d,]+)",
+        ),
+        # "Input length (265330) exceeds model's maximum context length (262144)"
+        MessageRule(
+            "context_overflow",
+            r"input length \(?(?P<requested>[\d,]+)\)? exceeds (?:the )?(?:model'?s )?maximum "
+            r"(?:context|allowed input) length(?: of)? \(?(?P<limit>[\d,]+)",
+        ),
+        MessageRule(
+            "context_overflow",
+            # "... of 256000 tokens. You requested a total of 256878 tokens" of SGLang (anomalyco/models.dev#4422)
+            r"exceeds (?:the )?(?:model'?s )?maximum context length"
+            r"(?: of (?P<limit>[\d,]+)(?: tokens\. You requested a total of (?P<requested>[\d,]+))?)?",
+        ),
+        # "The decoder prompt (length 21535) is longer than the maximum model length of 16384", of vLLM
+        # (xorbitsai/inference#3785)
+        MessageRule(
+            "context_overflow",
+            r"prompt \(length (?P<requested>[\d,]+)\) is longer than the maximum model length of (?P<limit>[\d,]+)",
+        ),
+        # "length of prompt_tokens (68957) must be less than max_seq_len (65536)", "max_total_tokens (33802) must be
+        # less than or equal to max_seq_len (32768)", of SiliconFlow (chatboxai/chatbox#2060,
+        # continuedev/continue#10993)
+        MessageRule(
+            "context_overflow",
+            r"(?:prompt|max_total)_tokens \((?P<requested>\d+)\) must be less than (?:or equal to )?max_seq_len "
+            r"\((?P<limit>\d+)\)",
+        ),
+        # Z.AI with the codes 1261 and 1210 (openclaw/openclaw#111744, earendil-works/pi#8991)
+        MessageRule("context_overflow", r"prompt exceeds max length|tokens in request more than max tokens allowed"),
+        # "the number of input tokens 4098 cannot exceed the total tokens limit 4096 for this model", of watsonx
+        MessageRule(
+            "context_overflow",
+            r"input tokens (?P<requested>[\d,]+) cannot exceed the total tokens limit (?P<limit>[\d,]+)",
+        ),
+        # "The estimated number of input and maximum output tokens (155740) exceeded this model context window limit
+        # (128000)", of Cloudflare's Workers AI
+        MessageRule(
+            "context_overflow",
+            r"output tokens \((?P<requested>\d+)\) exceeded this model context window limit \((?P<limit>\d+)\)",
+        ),
+        # "This model's maximum prompt length is 256000 but the request contains 332986 tokens", of xAI
+        MessageRule(
+            "context_overflow",
+            r"maximum prompt length is (?P<limit>[\d,]+)(?: but the request contains (?P<requested>[\d,]+))?",
+        ),
+        # "Prompt contains 170397 tokens and 0 draft tokens, too large for model with 131072 maximum context length"
+        MessageRule(
+            "context_overflow",
+            r"prompt contains (?P<requested>[\d,]+) tokens.{0,60}?too large for model with (?P<limit>[\d,]+)",
+        ),
+        MessageRule("context_overflow", r"reduce the length of the messages or completion"),  # Groq
+        # "the request exceeds the available context size", of llama.cpp
+        MessageRule("context_overflow", r"exceeds the available context size"),
+        # "Requested tokens (2285) exceed context window of 2048", of llama-cpp-python (abetlen/llama-cpp-python#385)
+        MessageRule(
+            "context_overflow",
+            r"requested tokens \((?P<requested>[\d,]+)\) exceed context window of (?P<limit>[\d,]+)",
+        ),
+        # LM Studio: "Trying to keep the first 10136 tokens when context the overflows. However, the model is loaded
+        # with context length of only 7866 tokens" (cline/cline#3664)
+        MessageRule(
+            "context_overflow",
+            r"keep the first (?P<requested>[\d,]+) tokens when context.{0,80}?context length of only (?P<limit>[\d,]+)",
+        ),
+        MessageRule("context_overflow", r"greater than the context length"),
+        # "prompt token count of 93854 exceeds the limit of 90000" (jjleng/copilot-more#35)
+        MessageRule(
+            "context_overflow",
+            r"prompt token count of (?P<requested>[\d,]+) exceeds the limit of (?P<limit>[\d,]+)",
+        ),
+        # "Your request exceeded model token limit: 262144 (requested: 275000)", of Kimi
+        MessageRule(
+            "context_overflow",
+            r"exceeded model token limit:? (?P<limit>[\d,]+)(?: \(requested: (?P<requested>[\d,]+))?",
+        ),
+        # "Range of input length should be [1, 983616]", of DashScope (QwenLM/qwen-code#3652)
+        MessageRule("context_overflow", r"range of input length should be \[\d+, ?(?P<limit>[\d,]+)\]"),
+        # huggingface/chat-ui#340 and huggingface/text-generation-inference#695
+        MessageRule(
+            "context_overflow",
+            r"`max_new_tokens` must be <= (?P<limit>\d+)\. Given: (?P<requested>\d+) `inputs` tokens"
+            r"(?: and (?P<output>\d+))?",
+        ),
+        MessageRule(
+            "context_overflow", r"`inputs` must have less than (?P<limit>\d+) tokens\. Given: (?P<requested>\d+)"
+        ),
+        # Anthropic and Gemini behind gateways
+        MessageRule(
+            "context_overflow", r"prompt is too long(?:: (?P<requested>[\d,]+) tokens > (?P<limit>[\d,]+) maximum)?"
+        ),
+        MessageRule(
+            "context_overflow",
+            r"input token count(?: \((?P<requested>[\d,]+)\))? exceeds the maximum number of tokens allowed "
+            r"\(?(?P<limit>[\d,]+)",
+        ),
+        # Bedrock's models behind Databricks and gateways (strands-agents/harness-sdk#1528)
+        MessageRule(
+            "context_overflow", r"input is too long for requested model|too many total text bytes", is_own=False
+        ),
+        MessageRule(
+            "context_overflow",
+            r"exceed context limit: (?P<requested>[\d,]+) \+ (?P<output>[\d,]+) > (?P<limit>[\d,]+)",
+            is_own=False,
+        ),
+        MessageRule("context_overflow", r"context window exceeds limit"),  # MiniMax
+        # xAI with status 429 or 403 (continuedev/continue#10373, Anantys-oss/koan#2412)
+        MessageRule("quota_exceeded", r"used all available credits|run out of credits"),
+        # DeepSeek, Z.AI (also in Chinese), OpenRouter; "Sorry, your account balance is insufficient" of SiliconFlow
+        MessageRule(
+            "quota_exceeded", r"insufficient (?:account )?(?:balance|credits)|balance is insufficient|余额不足"
+        ),
+        # Fireworks with status 412: "Account x is suspended, possibly due to reaching the monthly spending limit"
+        MessageRule("quota_exceeded", r"reaching the monthly spending limit"),
+        # MiniMax under status 200, with numbers that mean something else elsewhere (MiniMax-AI/cli#59,
+        # https://platform.minimax.io/docs/api-reference/errorcode)
+        MessageRule("unauthorized", r"^login fail|^not authorized"),
+        MessageRule("rate_limited", r"^rate limit\b"),
+        MessageRule("quota_exceeded", r"^usage limit exceeded"),
+        MessageRule("content_policy", r"^(?:input|output) new_sensitive"),
+        MessageRule("overloaded", r"model is overloaded"),  # text-generation-inference, in band
+        MessageRule("content_policy", r"requires moderation"),  # OpenRouter with status 403
+        # DeepSeek (deepseek-ai/awesome-deepseek-integration#13, 666ghj/BettaFish#691)
+        MessageRule("content_policy", r"^content exists risk"),
+        MessageRule("content_policy", r"content violates usage guidelines"),  # xAI with status 403
+        # Z.AI's 1301, in English and Chinese: https://docs.z.ai/api-reference/api-code
+        MessageRule(
+            "content_policy",
+            r"potentially unsafe or sensitive content|可能包含不安全或敏感内容",
+        ),
+    ),
+)

@@ -5,35 +5,45 @@ Wire: https://platform.openai.com/docs/api-reference/chat-streaming
 The counterpart of ``parser``: parsing the bytes again gives the same turn. The shapes are those of api.openai.com: a
 chunk with the role, deltas of the content, each call as a first delta (index, id, name, empty arguments) and deltas of
 its argument text, a chunk with the finish reason, the usage in a chunk without choices, ``[DONE]``. Calls are
-distinguished by their index, so open calls may alternate. ``ChatDialect`` describes where the streams of a dialect
-differ. What a choice contains is written here; the chunks around it are those of ``chunk_writer``.
+distinguished by their index, so open calls may alternate. ``ChatDialect`` declares where the streams of a dialect
+differ. This module must not read a clock: ``created`` is 0.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
-from streamkit.calls import ToolCall
+from msgspec.structs import replace
+
+from streamkit.calls import ToolCall, Usage
 from streamkit.events import BlockEnded, File, ReasoningKind
-from streamkit.providers.decoding.openai_errors import error_body
-from streamkit.providers.openai_chat.chunk_writer import ChunkWriter
-from streamkit.providers.openai_chat.content_reader import reasoning_detail_text, thinking_text
-from streamkit.providers.openai_chat.traits import ChatDialect
-from streamkit.providers.openai_chat.typed_reasoning import (
+from streamkit.providers.contract.error_rules import ErrorRules
+from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.decoding.openai_errors import ERRORS, error_body
+from streamkit.providers.openai_chat.body import build_completion
+from streamkit.providers.openai_chat.content_blocks import (
     has_wrapped_state,
     merge_reasoning_blocks,
+    reasoning_detail_text,
+    thinking_text,
     unstreamed_details,
 )
+from streamkit.providers.openai_chat.dialects import ChatDialect
+from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
+from streamkit.providers.openai_chat.traits import FINISH_REASONS
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import citation_links, encode_json
+from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_json
 from streamkit.providers.writing.wire_writer import Json, WriterOptions
+from streamkit.providers.writing.writer_shapes import ChoicesWriter
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
 
 #: The state of reasoning that repeats its text.
 _REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_parts", "reasoning_blocks")
+#: OpenAI has no name for a refusal of the model that ends a response; the nearest one is not executed either.
+_FINISH_REASON_NAMES: Final = invert_finish_reasons(FINISH_REASONS, preferred={"refusal": "content_filter"})
 
 
 def create_writer(traits: ChatDialect, options: WriterOptions) -> ChatWriter:
@@ -46,19 +56,155 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return b"data: %b\n\n" % encode_json(error_body(status, message, code))
 
 
-class ChatWriter(ChunkWriter):
-    """A writer of what the choices of a response contain."""
+class ChatWriter(ChoicesWriter):
+    """A writer of a response and of each of its choices."""
 
+    # invalid_request_error is the type of an error; the code of one names the fault of a field.
+    error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
 
     def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:
         super().__init__(traits, options)
+        self._dialect = traits
+        self._form = traits.stream
+        self._has_usage_chunk = options.usage_chunk
+        # Only the chunks of a stream that ends with one of its own for the usage have null before: the SDK of Mistral
+        # for TypeScript refuses null.
+        self._no_usage: Json = {"usage": None} if options.usage_chunk and self._form.usage_position == "own" else {}
+        self._line_end = 2 * traits.line_end.encode()
+        self._common: Json = {}
         self.has_custom_calls = traits.custom_calls
         self._annotations: list[Any] = []  # of the block that is written
         self._annotation_count = 0
         self._detail_count = 0  # of complete details of reasoning
         self._has_open_detail = False  # one of which the text is written
         self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
+
+    # ------------------------------------------------------------ the response
+
+    def begin(self) -> None:
+        """Write the first chunk of the dialect, and the chunk with the role."""
+        common = {"id": self.response_id or "chatcmpl-0", "object": "chat.completion.chunk", "created": 0}
+        facts: Json = {"service_tier": "default", "system_fingerprint": None}
+        if self.is_same_wire:
+            facts = {name: self.metadata[name] for name in ("created", *RESPONSE_FIELDS) if name in self.metadata}
+        self._common = {**common, "model": self.model or "", **facts}
+        if self._form.first_chunk == "comment":
+            self.send_bytes(b": OPENROUTER PROCESSING\n\n")
+        elif self.is_same_wire:
+            if "prompt_filter_results" in self.metadata:
+                chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
+                self.send({**chunk, "prompt_filter_results": self.metadata["prompt_filter_results"]})
+        elif self._form.first_chunk == "prompt_filter":
+            result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
+            chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
+            self.send({**chunk, "prompt_filter_results": [result]})
+        top = {name: self.metadata[name] for name in ("x_groq", *SOURCE_FIELDS) if name in self.metadata}
+        self._delta({"role": "assistant", "content": "", "refusal": None}, top=top)
+
+    def end(self) -> None:
+        """Write the finish reason, the usage and the end marker, or the error."""
+        self.end_others()
+        counts = None if self.usage is None else self._usage_fields(self.usage)
+        if self.finish is not None:
+            self._last_chunks(counts)
+        elif counts is not None and self._has_usage_chunk:
+            self._usage_chunk(counts)
+        if self.error is not None:
+            self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
+        elif self._dialect.end_marker:
+            self.send_bytes(b"data: %b%b" % (self._dialect.end_marker.encode(), self._line_end))
+
+    def _last_chunks(self, counts: Json | None) -> None:
+        position = self._form.usage_position
+        if position == "own" and not self._has_usage_chunk:
+            position = "finish"
+        reason = _FINISH_REASON_NAMES[self.finish_reason]
+        choice: Json = {}
+        top: Json = {}
+        if self.finish_reason == "error" and self._form.error_in_band and self.error is None:
+            top["error"] = {"code": 502, "message": "Provider returned error"}
+        delta: Json = {}
+        for name, value in self.metadata.items():
+            if name in CHOICE_RESPONSE_FIELDS or name == "content_filter_results":
+                choice[name] = value
+            elif name == "provider_metadata":
+                delta[name] = value
+            elif name not in self._common and name not in ("prompt_filter_results", "x_groq"):
+                top[name] = value
+        if counts is not None:
+            if position == "choice":
+                choice["usage"] = counts
+            # Servers of Moonshot's dialect have it in either place, and which one the events do not tell.
+            if position in ("finish", "x_groq") or (position == "choice" and self.is_same_wire):
+                top["usage"] = counts
+            if position == "x_groq":
+                known = self.metadata.get("x_groq", {}) if self.is_same_wire else {"id": self._common["id"]}
+                top["x_groq"] = {**known, "usage": counts}
+        self._delta(delta, choice, top, reason)
+        if counts is not None and position == "own":
+            self._usage_chunk(counts)
+        elif counts is not None and position == "again":
+            # Without the role, which OpenRouter repeats: OpenAI's SDK joins it to "assistantassistant".
+            self._delta({"content": ""}, {}, {"usage": counts}, reason)
+
+    def _usage_chunk(self, counts: Json) -> None:
+        self.send({**self._common, "choices": [], "usage": counts})
+
+    def _usage_fields(self, usage: Usage) -> Json:
+        prompt, output, reasoning = usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
+        cached = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
+        total = (prompt or 0) + (output or 0)
+        if self._form.reasoning_excluded_from_output and output is not None and reasoning and reasoning <= output:
+            output -= reasoning
+        details = {
+            "prompt_tokens_details": {name: count for name, count in cached.items() if count is not None},
+            "completion_tokens_details": {} if reasoning is None else {"reasoning_tokens": reasoning},
+        }
+        # Empty details are left out: @openrouter/ai-sdk-provider refuses those without a count.
+        known = {name: counts for name, counts in details.items() if counts}
+        fields = {"prompt_tokens": prompt or 0, "completion_tokens": output or 0, "total_tokens": total, **known}
+        return self.with_own_usage(fields)
+
+    def error_body(self, status: int, message: str, code: str | None) -> Json:
+        """Return the body of a response that failed."""
+        return error_body(status, message, code)
+
+    def body(self, chunks: list[Json]) -> Json:
+        """Return the completion that the chunks build."""
+        return build_completion(chunks)
+
+    # ------------------------------------------------------------ other choices
+
+    def begin_choice(self, first: Self) -> None:
+        """Write the chunk with the role."""
+        self._common = first._common
+        self._delta({"role": "assistant", "content": "", "refusal": None})
+
+    def end_choice(self) -> None:
+        """Write the finish reason."""
+        self._delta({}, finish=_FINISH_REASON_NAMES[self.finish_reason])
+
+    # ------------------------------------------------------------ chunks
+
+    def _delta(
+        self, delta: Json, choice: Json | None = None, top: Json | None = None, finish: str | None = None
+    ) -> None:
+        """Send a chunk: its delta, further fields of its choice and of the chunk itself, and the finish reason."""
+        chunk = self._chunk(delta, finish)
+        if choice:
+            chunk["choices"][0] |= choice
+        if top:
+            chunk |= top
+        self.send(chunk)
+
+    def _chunk(self, delta: Json, finish: str | None = None) -> Json:
+        choice = {"index": self._number, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return {**self._common, "choices": [choice], **self._no_usage}
+
+    def encode(self, chunk: Json) -> bytes:
+        """Return a chunk as a server-sent event."""
+        return b"data: %b%b" % (encode_chunk(chunk), self._line_end)
 
     # ------------------------------------------------------------ texts
 
@@ -101,7 +247,7 @@ class ChatWriter(ChunkWriter):
             self._delta({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
         elif any(isinstance((self._own_state or {}).get(name), list) for name in _REASONING_LISTS):
             pass  # these have the text; they are written at the end of the block
-        elif dialect.reasoning_details:
+        elif dialect.stream.reasoning_details:
             name = "summary" if kind == "summary" else "text"
             self._details([{"type": f"reasoning.{name}", name: text, "index": self._detail_count}])
             self._has_open_detail = True
@@ -142,7 +288,7 @@ class ChatWriter(ChunkWriter):
         elif own is not None and isinstance(thinking, list):
             for block in thinking:
                 self._delta({"reasoning_content": thinking_text(block), "thinking_blocks": [block]})
-        elif isinstance(details, list) and (self._dialect.reasoning_details or any(map(has_wrapped_state, details))):
+        elif isinstance(details, list) and (self._form.reasoning_details or any(map(has_wrapped_state, details))):
             unstreamed, is_complete = unstreamed_details(details, text_index)
             self._details(self._with_indexes(unstreamed))
             if not is_complete:
@@ -189,7 +335,7 @@ class ChatWriter(ChunkWriter):
                 self._delta({"content": [data]})
             else:
                 super().citation(data)
-        elif self._dialect.source_lists:
+        elif self._form.source_lists:
             if self.is_same_wire:
                 self._add_source(data)
             elif is_own and not isinstance(data, str):
@@ -223,7 +369,7 @@ class ChatWriter(ChunkWriter):
         """Write the first delta of a call, unless the dialect sends a call in one chunk."""
         own = self._own_state or {}
         call.item = {"extra_content": own["extra_content"]} if "extra_content" in own else {}
-        if self._dialect.one_chunk_calls:
+        if self._form.one_chunk_calls:
             self._unwritten.append(call)
         else:
             self._first_delta(call, "")
@@ -242,7 +388,7 @@ class ChatWriter(ChunkWriter):
             self._arguments(call, text)
 
     def _arguments(self, call: CallText, text: str) -> None:
-        if not self._dialect.one_chunk_calls:
+        if not self._form.one_chunk_calls:
             kind, name = self._kind(call)
             self.send_delta(call.index, self._arguments_chunk, text, call.index, kind, name)
 
@@ -251,7 +397,7 @@ class ChatWriter(ChunkWriter):
 
     def restate_arguments(self, call: CallText, text: str) -> None:
         """Write the rest of a text that continues the sent one; replace a text that is sent at the end."""
-        if self._dialect.one_chunk_calls:
+        if self._form.one_chunk_calls:
             call.replace(text)
         elif rest := call.restate(text):
             self._arguments(call, rest)
@@ -259,7 +405,7 @@ class ChatWriter(ChunkWriter):
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the rest of a call, or the whole call if the dialect sends it in one chunk."""
         rest = call.finish(final)
-        if self._dialect.one_chunk_calls:
+        if self._form.one_chunk_calls:
             while self._unwritten and self._unwritten[0].ready is not None:  # calls keep their order
                 first = self._unwritten.popleft()
                 self._first_delta(first, first.wire_text)
@@ -291,7 +437,7 @@ class ChatWriter(ChunkWriter):
 
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
         """Write a part of the dialect, or a tool that its server ran."""
-        if is_server_tool and self._dialect.message_lists:
+        if is_server_tool and self._form.message_lists:
             self.omit("server_tool", "server tools were left out: a stream has no form for them")
         elif isinstance(raw, dict):
             field = "executed_tools" if is_server_tool else "images" if "image_url" in raw else "content"

@@ -1,21 +1,16 @@
 """Items that ask the client itself for an action: a patch, a shell command, a click, an approval, a tool search.
 
 They are calls: the name is the item's type without ``_call``, the arguments are its action, and the complete item is in
-the call's metadata (``calls.CLIENT_ITEM``), because the next request has to contain it.
+the call's metadata (``calls.CLIENT_ITEM``), because the next request has to contain it. Each kind of item has a result
+of its own form. A result that has no such form (a click without a screenshot) is sent as the result of an ordinary
+function, and its item as the call of one, which the API accepts as well.
 
 A ``shell_call`` is the provider's own if its environment is a container, or if its ``shell_call_output`` follows in the
 stream (https://platform.openai.com/docs/guides/tools-shell). Its output directly follows it, so a shell call is
 reported when an item of another type begins, or the response ends. All other items are reported when they begin.
 
-This module must not depend on how items are found, on history or on requests.
-
-Results of the items that ask the client for an action: as the API's own items, and back.
-
-Each kind of item has a result of its own form. A result that has no such form (a click without a screenshot) is sent as
-the result of an ordinary function, and its item as the call of one, which the API accepts as well.
-
 Wire: https://platform.openai.com/docs/api-reference/responses/create (``input``), and the guides of the tools.
-This module must not depend on streams.
+This module must not depend on how items are found, or on requests.
 """
 
 from __future__ import annotations
@@ -172,6 +167,8 @@ def _patch_beginning(operation: Any) -> str:
     fields = compact_json({name: value for name, value in operation.items() if name != "diff"})
     return f'{fields[:-1]},"diff":"'
 
+
+# ---------------------------------------------------------------- results as items
 
 #: The items with the results, by the type of the item that asked.
 _OUTPUT_TYPES = {

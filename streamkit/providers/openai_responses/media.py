@@ -1,6 +1,5 @@
 """Conversion of images, files and results to the form that Responses accepts, and back.
 
-Stateless. ``messages`` decides which value goes where.
 Sources: https://platform.openai.com/docs/guides/images-vision, .../file-inputs and, for the output of a call,
 https://platform.openai.com/docs/guides/function-calling#formatting-results.
 """

@@ -1,27 +1,63 @@
 """History as the ``input`` items of a Responses request, and the fields of its body that a conversation decides.
 
-What the model said is rendered in ``assistant_message``; the outputs of its calls follow, in the order of the calls.
 System text keeps its position, as items with the role ``system`` or ``developer``; the instructions of a request are
-its field again. This module must not depend on streams, and it repairs nothing: a call without a result is rendered as
-it is.
+its field again. The items of the model have the ids that the API accepts, and the outputs of its calls follow, in the
+order of the calls. The refusals of the API decide the form of the model's items
+(https://platform.openai.com/docs/guides/conversation-state):
+
+- A reasoning item is accepted only if the item that it led to follows: "Item 'rs_...' of type 'reasoning' was provided
+  without its required following item".
+- An item has its id only if its reasoning is sent before it: "Item 'fc_...' of type 'function_call' was provided
+  without its required 'reasoning' item" (laravel/ai#1052, 0xPlaygrounds/rig#751). Without its id an item needs no
+  reasoning.
+- Reasoning, item ids and the items of server tools are sent back unchanged, and only to the model and endpoint that
+  made them.
+- An id must begin with the prefix of its type ("Expected an ID that begins with 'fc'"), which those of other servers do
+  not: such an id is left out, and an item that needs one is, too.
+- The provider did not retain the items of a response that was cut off ("Item with id 'rs_...' not found",
+  vercel/ai#8811, vercel/ai#10638). Content that is marked as ``interrupted`` is sent without ids.
+- An item that asks the client for an action is sent as it came, with its result as the API's own item. Other targets
+  get an ordinary call and result.
+
+This module must not depend on streams, and it repairs nothing: a call without a result is rendered as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from streamkit.history.content import Block, Content, FileBlock, ImageBlock, OpaqueBlock, TextBlock, ToolResponseBlock
+from streamkit.history.content import (
+    Block,
+    Content,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
 from streamkit.history.pairing import NO_RESULT
 from streamkit.output import OutputType
-from streamkit.providers.openai_responses.assistant_message import AssistantRenderer, RenderedCall
-from streamkit.providers.openai_responses.client_items import output_item, stored_item
+from streamkit.providers.decoding.decoding import as_text
+from streamkit.providers.openai_responses.client_items import client_item, output_item, stored_item
 from streamkit.providers.openai_responses.media import detail_of, input_file, input_image, media_part, output_of
+from streamkit.providers.openai_responses.output_items import (
+    has_required_id,
+    is_reference,
+    item_type,
+    without_foreign_id,
+)
 from streamkit.providers.openai_responses.requests import output_fields, render_tool_choice, render_tools
-from streamkit.providers.openai_responses.schema import Json
+from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.rendering.message_renderer import MessageRenderer
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
+from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
 
 __all__ = ["build_request", "convert_media", "render_messages"]
@@ -39,7 +75,7 @@ def render_messages(contents: Sequence[Content], traits: Traits, options: Render
     Raises:
         UnsupportedContent: an image or file of a person has a form that the API does not accept.
     """
-    return ResponsesRenderer(traits, options).render(contents)
+    return ResponsesRenderer(traits, options, contents).render(contents)
 
 
 def build_request(
@@ -81,17 +117,51 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
     return input_image(block.data) | detail_of(block)
 
 
-class ResponsesRenderer(AssistantRenderer):
+@dataclass(slots=True)
+class _RenderedCall:
+    """What the output of a call depends on.
+
+    Attributes:
+        kind: the kind of the call; None for one that was sent as the provider's item.
+        caller: who made it; its output has the same field if a program did.
+        is_async: the model does not wait for its result.
+        item: the provider's item, if it was sent as that.
+        target_id: the id of that item's call.
+    """
+
+    kind: str | None = None
+    caller: Any = None
+    is_async: bool = False
+    item: Json | None = None
+    target_id: str = ""
+
+
+class ResponsesRenderer(MessageRenderer[Traits]):
     """A renderer of history to input items."""
 
-    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+    def __init__(self, traits: Traits, options: RenderOptions, contents: Sequence[Content]) -> None:
         super().__init__(traits, options)
+        self._calls: dict[str, _RenderedCall] = {}  # that were sent, by the call's id in history
+        self._call_places: dict[str, int] = {}  # of the calls since the last results, by target id
         self._results: list[tuple[str, Json, int]] = []  # buffered, each with its target id and content number
+        self._responses: dict[str, ToolResponseBlock] = {}  # by the call's id in history
+        for content in contents:
+            for block in content.blocks:
+                if isinstance(block, ToolResponseBlock):
+                    self._responses.setdefault(block.call_id, block)
+        self._sent_item_ids: set[str] = set()  # "Duplicate item found with id ..." (vercel/ai#7883)
+        # of the response that is being rendered
+        self._pending_reasoning: list[Json] = []  # until the item that it led to
+        self._has_reasoning = False  # reasoning was sent, and after it only items of the same response
+        self._in_reasoning = False  # the last block was a reasoning item or a part of it
+        self._server_item_ids: set[str] = set()
+        self._last_text: tuple[object, Json] | None = None  # the origin and the message of the last text
+        self._is_interrupted = False  # the provider did not retain the response
 
     def add(self, content: Content) -> None:
         """Render the next content: a response as its items, all else as one message and the outputs of calls."""
         if content.speaker == "ai":
-            self.add_assistant(content)
+            self._add_assistant(content)
             return
         if content.speaker not in ("human", "tool", "system"):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
@@ -101,14 +171,14 @@ class ResponsesRenderer(AssistantRenderer):
         parts: list[Json] = []
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock):
-                self.buffer_result(block)
+                self._buffer_result(block)
             elif content.speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
                 part = media_part(block, self.changes)
                 parts.append({"type": "input_text", "text": part} if isinstance(part, str) else part)
             else:
                 parts += self._input_parts(block, content.speaker)
         if parts:
-            self.flush_results()
+            self._flush_results()
             match parts:
                 case [{"type": "input_text", "text": text, **others}] if not others:
                     said = text
@@ -119,18 +189,9 @@ class ResponsesRenderer(AssistantRenderer):
                 role = "developer" if content.metadata.get("role") == "developer" else "system"
             self.append({"role": role, "content": said})
 
-    def flush_results(self) -> None:
-        """Append the buffered results in the order of their calls, and after them those without a call."""
-        if not self._results:
-            return
-        last = len(self.call_places)
-        for _, item, content in sorted(self._results, key=lambda result: self.call_places.get(result[0], last)):
-            self.append(item, [content])
-        self._results, self.call_places = [], {}
-
     def finish(self) -> None:
         """Append the last results."""
-        self.flush_results()
+        self._flush_results()
 
     # ------------------------------------------------------------ messages of people and tools
 
@@ -144,7 +205,7 @@ class ResponsesRenderer(AssistantRenderer):
         items = [item for item in raw if isinstance(item, dict) and "type" in item]  # and not a part of a message
         if not items or len(items) < len(blocks):
             return False
-        self.flush_results()
+        self._flush_results()
         for item in items:
             self.append(item)
         return True
@@ -163,9 +224,207 @@ class ResponsesRenderer(AssistantRenderer):
             self.report(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
         return []
 
-    def buffer_result(self, block: ToolResponseBlock) -> None:
+    # ------------------------------------------------------------ items of the model
+
+    def _add_assistant(self, content: Content) -> None:
+        """Append the items of a response of the model."""
+        self._server_item_ids = _ids_of_server_items(content)
+        self._is_interrupted = bool(content.metadata.get("interrupted"))
+        for block in content.blocks:
+            self._add_output(block)
+        self._end_response()
+
+    def _add_output(self, block: Block) -> None:
+        is_own = self.is_own(block)
+        item = _reasoning_item(block) if is_own else None
+        if item is not None:
+            self._add_reasoning(_strip_output_only_fields(item))
+            return
+        is_later_part = bool({"summary_index", "content_index"} & block.metadata.keys())
+        if self._in_reasoning and is_later_part and is_own and isinstance(block, ReasoningBlock):
+            return  # the item, sent with its first part, includes it
+        self._in_reasoning = False
+        if isinstance(block, TextBlock):
+            self._add_text(block)
+        elif isinstance(block, ToolCallBlock):
+            self._add_call(block)
+        elif isinstance(block, ToolResponseBlock):
+            self._end_response()
+            self._buffer_result(block)
+        elif isinstance(block, (ServerToolBlock, OpaqueBlock)):
+            self._add_raw(block)
+        elif isinstance(block, FileBlock) and is_own and "item_id" in block.metadata:
+            pass  # a part of the item of the tool that made it
+        elif isinstance(block, ReasoningBlock):
+            reason = "it has no item to send back" if is_own else self.reason_not_replayed(block, "OpenAI")
+            self.report(f"reasoning was left out: {reason}")
+        else:
+            self._omit(f"a block of type {block.type!r} in an assistant message was left out")
+
+    def _add_reasoning(self, item: Json) -> None:
+        """Keep a reasoning item until the item that it led to.
+
+        Without an id the API reads its encrypted content; with an id that it did not retain, it refuses the request
+        (NousResearch/hermes-agent#10217, router-for-me/CLIProxyAPI#4285).
+        """
+        self._in_reasoning, self._last_text = True, None
+        if self._is_interrupted:
+            item = {name: value for name, value in item.items() if name != "id"}
+        item = without_foreign_id(item)
+        if "id" not in item and not item.get("encrypted_content") and (self._is_interrupted or not item.get("content")):
+            self.report("reasoning was left out: the provider did not retain it, and it has no encrypted content")
+            return
+        self._pending_reasoning.append(item)
+
+    def _push(self, item: Json, *, is_own: bool) -> None:
+        """Append an item of a response, and before it the reasoning that led to it."""
+        self._flush_results()
+        if not is_own:
+            self._drop_reasoning()
+        elif self._pending_reasoning:
+            for reasoning in self._pending_reasoning:
+                self.append(self._with_unique_id(reasoning))
+            self._pending_reasoning, self._has_reasoning = [], True
+        self._last_text = None
+        self.append(self._with_unique_id(item))
+
+    def _with_unique_id(self, item: Json) -> Json:
+        """Return an item, without its id if an item before it has the same one."""
+        item_id = item.get("id")
+        if not isinstance(item_id, str) or is_reference(item):
+            return item
+        if item_id in self._sent_item_ids:
+            return {name: value for name, value in item.items() if name != "id"}
+        self._sent_item_ids.add(item_id)
+        return item
+
+    def _omit(self, sentence: str) -> None:
+        """Report an item that is left out; its reasoning is left out, too."""
+        self.report(sentence)
+        self._drop_reasoning()
+
+    def _drop_reasoning(self) -> None:
+        if self._pending_reasoning:
+            self.report("reasoning was left out: the item that it led to is not sent")
+        self._pending_reasoning, self._has_reasoning = [], False
+
+    def _end_response(self) -> None:
+        self._drop_reasoning()
+        self._in_reasoning, self._last_text = False, None
+
+    def _item_id(self, block: Block, prefix: str) -> str | None:
+        """Return the block's item id if its reasoning is sent before it; else the API would refuse the id."""
+        item_id = block.metadata.get("item_id")
+        if self.is_from_target(block):
+            item_id = self.own_state(block, "item_id")
+        if not isinstance(item_id, str) or not item_id.startswith(prefix) or self._is_interrupted:
+            return None
+        return item_id if (self._has_reasoning or self._pending_reasoning) and self.is_own(block) else None
+
+    def _add_text(self, block: TextBlock) -> None:
+        if not block.text:
+            return
+        is_own = self.is_own(block)
+        item_id = self._item_id(block, "msg_")
+        if block.metadata.get("refusal") and item_id is None:
+            self.report("a refusal was sent back as text: without its item's id there is no other form")
+        origin = (is_own, block.metadata.get("item_id" if is_own else "provider"))
+        if self._last_text is not None and self._last_text[0] == origin:
+            _extend_message(self._last_text[1], block, is_streamed=is_own or "provider" in block.metadata)
+            return
+        message: Json = {"type": "message", "role": "assistant"}
+        if item_id is None:
+            message["content"] = block.text
+        else:
+            message |= {"id": item_id, "status": "completed", "content": [_output_part(block)]}
+        phase = block.metadata.get("phase")
+        if self.is_from_target(block) and phase in MESSAGE_PHASES:
+            message["phase"] = phase
+        if agent := self.own_state(block, "agent"):
+            message["agent"] = agent
+        self._push(message, is_own=is_own)
+        self._last_text = (origin, message)
+
+    def _add_client_item(self, block: ToolCallBlock) -> bool:
+        """Append the provider's item that a call carries; return False if it has to be an ordinary call."""
+        item, response = client_item(block), self._responses.get(block.id)
+        if item is None or not self.is_own(block):
+            return False
+        if response is not None and output_item(item, response) is None:
+            return False
+        has_legal_id = not self._is_interrupted and "id" in without_foreign_id(item)
+        if has_required_id(item):
+            if not has_legal_id:
+                return False
+        elif not (has_legal_id and (self._has_reasoning or self._pending_reasoning)):
+            item = {name: value for name, value in item.items() if name != "id"}
+        target_id = self.ids.call_id(block)
+        call = self._calls.setdefault(block.id, _RenderedCall())
+        call.target_id, call.item = target_id, item
+        self._push(item, is_own=True)
+        self._call_places.setdefault(target_id, len(self._call_places))
+        return True
+
+    def _add_call(self, block: ToolCallBlock) -> None:
+        if self._add_client_item(block):
+            return
+        is_custom = block.kind == "custom"
+        call = self._calls.setdefault(block.id, _RenderedCall())
+        call.kind = block.kind
+        item: Json = {
+            "type": "custom_tool_call" if is_custom else "function_call",
+            "call_id": self.ids.call_id(block),
+            "name": self.tool_name(block.name),
+            "input" if is_custom else "arguments": text_or_json(block.parameters),
+        }
+        item_id = self._item_id(block, "ctc_" if is_custom else "fc_")
+        if item_id is not None:
+            item["id"] = item_id
+        if self.is_from_target(block):
+            if block.metadata.get("namespace"):
+                item["namespace"] = block.metadata["namespace"]
+            if block.metadata.get("async") is True:
+                item["async"] = True
+                call.is_async = True
+            if agent := self.own_state(block, "agent"):
+                item["agent"] = agent
+            caller = self.own_state(block, "caller")  # it names an item of the program that made the call
+            if caller:
+                item["caller"] = call.caller = caller
+        self._push(item, is_own=self.is_own(block))
+        self._call_places.setdefault(item["call_id"], len(self._call_places))
+
+    def _add_raw(self, block: ServerToolBlock | OpaqueBlock) -> None:
+        """Append the provider's own items unchanged; report them if they are another provider's."""
+        is_own = self.is_own(block)
+        raw = block.raw if isinstance(block, ServerToolBlock) else [block.raw]
+        items = [
+            item for item in raw if isinstance(item, dict) and (isinstance(item.get("type"), str) or is_reference(item))
+        ]
+        if is_own and self._is_interrupted and not (items and all("id" not in item for item in items)):
+            self._omit("a provider's item was left out: the provider did not retain the response that was cut off")
+            return
+        if is_own and items:
+            for item in items:
+                legal = without_foreign_id(item)
+                if "id" not in legal and has_required_id(item):
+                    self._omit(f"an item of type {item_type(item)!r} was left out: its id is of another server")
+                elif legal.get("id") in self._sent_item_ids:
+                    self.report(f"an item of type {item_type(item)!r} was left out: it was sent already")
+                else:
+                    self._push(legal, is_own=True)
+            return
+        if is_own and isinstance(block, ServerToolBlock) and block.id in self._server_item_ids:
+            return  # another block of this response has its item, which ended later
+        what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's item"
+        reason = "it is incomplete" if is_own else self.reason_not_own(block)
+        self._omit(f"{what} was left out: {reason}")
+
+    # ------------------------------------------------------------ results
+
+    def _buffer_result(self, block: ToolResponseBlock) -> None:
         """Buffer the result of a call, in the form that the call needs."""
-        call = self.calls.get(block.call_id) or RenderedCall()
+        call = self._calls.get(block.call_id) or _RenderedCall()
         if call.is_async and block.error == NO_RESULT:
             return  # the call still runs (https://developers.openai.com/api/docs/guides/async-tool-calling)
         kind, asked, caller = call.kind, call.item, call.caller
@@ -182,3 +441,60 @@ class ResponsesRenderer(AssistantRenderer):
         if isinstance(caller, dict) and caller.get("type") == "program":
             item["caller"] = caller
         self._results.append((item["call_id"], item, self.content_number))
+
+    def _flush_results(self) -> None:
+        """Append the buffered results in the order of their calls, and after them those without a call."""
+        if not self._results:
+            return
+        last = len(self._call_places)
+        for _, item, content in sorted(self._results, key=lambda result: self._call_places.get(result[0], last)):
+            self.append(item, [content])
+        self._results, self._call_places = [], {}
+
+
+def _extend_message(message: Json, block: TextBlock, *, is_streamed: bool) -> None:
+    """Add a text to a message. Texts that were streamed are one text, texts that were written separately are lines."""
+    if isinstance(message["content"], list):
+        message["content"].append(_output_part(block))
+    else:
+        message["content"] += block.text if is_streamed else f"\n{block.text}"
+
+
+def _ids_of_server_items(content: Content) -> set[str]:
+    """Return the ids of the items of the provider's own tools in a response."""
+    raw = [item for block in content.blocks if isinstance(block, ServerToolBlock) for item in block.raw]
+    return {
+        item_id
+        for item in raw
+        if isinstance(item, dict)
+        for name in ("id", "call_id")
+        if (item_id := as_text(item.get(name)))
+    }
+
+
+def _reasoning_item(block: Block) -> Json | None:
+    """Return the provider's reasoning item that a block carries."""
+    raw = block.metadata.get("item")
+    if isinstance(block, ReasoningBlock):
+        raw = block.opaque or raw
+    elif isinstance(block, OpaqueBlock):
+        raw = block.raw
+    return raw if isinstance(raw, dict) and raw.get("type") == "reasoning" else None
+
+
+def _strip_output_only_fields(item: Json) -> Json:
+    """Return a reasoning item as the API accepts it: with a summary, without null in ``status`` and ``content``."""
+    fields = {name: value for name, value in item.items() if value is not None or name not in ("status", "content")}
+    return fields if isinstance(fields.get("summary"), list) else {**fields, "summary": []}
+
+
+def _output_part(block: TextBlock) -> Json:
+    """Return a part of a message item that is sent back with its id."""
+    if block.metadata.get("refusal"):
+        return {"type": "refusal", "refusal": block.text}
+    citations = block.metadata.get("citations")
+    return {
+        "type": "output_text",
+        "text": block.text,
+        "annotations": citations if isinstance(citations, list) else [],
+    }

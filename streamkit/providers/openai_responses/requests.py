@@ -1,14 +1,11 @@
-"""Settings of a Responses request, read and written.
+"""The settings, tools and tool choice of a Responses request, read and written.
 
-https://platform.openai.com/docs/api-reference/responses/create
+Wire: https://platform.openai.com/docs/api-reference/responses/create
 
-Tools and the tool choice of a Responses request, read and written.
-
-https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools. Functions and custom tools may
-be grouped in a ``namespace``, and an item ``additional_tools`` of the input may define further tools. So do the results
-of a tool search that the client runs: Codex declares most tools of MCP servers there alone. These are tools of the
-request like others; the item stays in the messages, which define the tools for this provider. The tool search itself is
-a function for other providers.
+Functions and custom tools may be grouped in a ``namespace``, and an item ``additional_tools`` of the input may define
+further tools. So do the results of a tool search that the client runs: Codex declares most tools of MCP servers there
+alone. These are tools of the request like others; the item stays in the messages, which define the tools for this
+provider. The tool search itself is a function for other providers.
 """
 
 from __future__ import annotations

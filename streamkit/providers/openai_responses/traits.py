@@ -1,8 +1,6 @@
-"""Declared facts of OpenAI's Responses API, and the ends of its responses.
+"""The declared facts of OpenAI's Responses API: how responses end, and the marks by which its items are recognized.
 
 This module must not depend on sinks or history: a parser loads it without pydantic.
-
-The marks by which items of the Responses API are recognized.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """The writer of Responses streams: events as the bytes that api.openai.com would have streamed.
 
-The counterpart of ``parser``: parsing the bytes again gives the same turn, opaque state byte for byte. Calls are
-distinguished by their place in the output, so open calls may alternate. The module must not read a clock
-(``created_at`` is 0), and must not depend on requests or sockets.
-
 Wire: https://platform.openai.com/docs/api-reference/responses-streaming
 
-The base of the writer of Responses: numbered events, the items of the output, and the texts in these items.
-
-The counterpart of ``text_reader``: messages, refusals, reasoning, and the sources that a message cites. One item with
-text is open at a time, and any other item ends it. This module must not depend on the fields of other items, on the
-response around the items, or on a clock.
+The counterpart of ``parser``: parsing the bytes again gives the same turn, opaque state byte for byte. Calls are
+distinguished by their place in the output, so open calls may alternate. One item with text is open at a time, and any
+other item ends it. The module must not read a clock (``created_at`` is 0), and must not depend on requests or sockets.
 """
 
 from __future__ import annotations
@@ -47,7 +41,6 @@ from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOption
 
 __all__ = [
     "ResponsesWriter",
-    "TextWriter",
     "create_writer",
     "error_body",
     "error_event",
@@ -66,8 +59,8 @@ _TEXT_EVENTS: Final[dict[str, tuple[str, str, str, Json]]] = {
 _MESSAGE_FIELDS: Final = frozenset({"agent", "item_id", "phase"})
 
 
-class TextWriter(Writer):
-    """A writer that numbers the events, lists the items and writes those with text."""
+class _TextWriter(Writer):
+    """A writer that numbers the events, lists the items and writes those with text: messages and reasoning."""
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -283,7 +276,7 @@ def _error_fields(error: Json) -> Json:
     return {**{name: own.get(name) for name in ("code", "message", "param")}, "error": own}
 
 
-class ResponsesWriter(TextWriter):
+class ResponsesWriter(_TextWriter):
     """A writer of one response."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.testing.rules.pairing import (
     arguments_are_object_text,
     calls_have_results,
@@ -32,7 +32,7 @@ from streamkit.testing.rules.rule import (
     short_json,
 )
 
-__all__ = ["list_rules"]
+__all__ = ["RULES_OF_DIALECTS", "list_rules"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _LONGEST_ID = 40
@@ -184,10 +184,16 @@ _QWEN = (
     Rule("result_has_call", results_have_calls, "QwenLM/qwen-code#2360, labring/FastGPT#4184"),
 )
 
-#: The rules by the name that a dialect's ``refuses_as`` has.
-_RULES = {"wire": _WIRE, "openai": _OPENAI, "mistral": _MISTRAL, "deepseek": _DEEPSEEK, "qwen": _QWEN}
+#: The rules of the dialects of which more than the form of the wire is known.
+RULES_OF_DIALECTS = {
+    "openai_chat": _OPENAI,
+    "azure_openai": _OPENAI,
+    "mistral": _MISTRAL,
+    "deepseek": _DEEPSEEK,
+    "qwen": _QWEN,
+}
 
 
 def list_rules(traits: ChatDialect) -> tuple[Rule, ...]:
     """Return the rules of a dialect, in the order in which they are checked."""
-    return _RULES[traits.refuses_as]
+    return RULES_OF_DIALECTS.get(traits.name, _WIRE)

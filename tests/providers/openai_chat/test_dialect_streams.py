@@ -15,8 +15,7 @@ import streamkit
 from streamkit import Turn, providers
 from streamkit.calls import Usage
 from streamkit.history import Block, Content, FileBlock, ReasoningBlock, ServerToolBlock, TextBlock, ToolCallBlock
-from streamkit.providers.openai_chat.dialects import DIALECTS
-from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 CALL = ToolCallBlock(id="hist_tool_" + "a" * 24, name="weather", parameters={"city": "Oslo"})
@@ -154,7 +153,7 @@ BASE64 = st.binary(min_size=1, max_size=9).map(lambda data: b64encode(data).deco
 def _citations(dialect: ChatDialect) -> st.SearchStrategy[list[Any]]:
     if dialect.thinking_parts:
         return st.lists(st.builds(lambda number: {"type": "reference", "reference_ids": [number]}, st.integers()))
-    if dialect.source_lists:
+    if dialect.stream.source_lists:
         return st.lists(st.integers(0, 9).map("https://{}".format), unique=True, max_size=3)
     return st.lists(st.builds(lambda url: {"type": "url_citation", "url_citation": {"url": url}}, TEXT), max_size=2)
 

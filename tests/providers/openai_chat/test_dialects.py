@@ -14,6 +14,7 @@ from streamkit.errors import UnknownProvider, UnsupportedContent, UsageError
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.providers import registry
 from streamkit.providers.openai_chat.dialects import DIALECTS
+from streamkit.testing.rules.openai_chat import RULES_OF_DIALECTS
 from streamkit.tools import tool
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
@@ -425,3 +426,8 @@ def test_a_dialect_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert providers.get("acme") is acme
     with pytest.raises(UsageError, match="registered already"):
         providers.register(providers.dialect("acme"))
+
+
+def test_a_row_of_rules_belongs_to_a_dialect() -> None:
+    for name in RULES_OF_DIALECTS:
+        assert name in BY_NAME, f"{name!r} in testing/rules/openai_chat.py is no dialect: its rules are never applied"

@@ -23,8 +23,7 @@ from streamkit.history import (
     ToolCallBlock,
     UnknownBlock,
 )
-from streamkit.providers.openai_chat.dialects import DIALECTS
-from streamkit.providers.openai_chat.traits import ChatDialect
+from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 from streamkit.providers.openai_chat.writer import error_body
 from streamkit.providers.provider import Provider
 

@@ -25,9 +25,8 @@ from streamkit.history import (
     ToolResponseBlock,
     UnknownBlock,
 )
-from streamkit.providers.openai_chat.dialects import DIALECTS
+from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
 from streamkit.providers.openai_chat.messages import render_messages
-from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import Provider, RenderedMessages, RenderOptions
 from streamkit.tools import Tool, tool
 
