@@ -1,13 +1,7 @@
-"""Settings of a Messages request, read and written.
+"""The settings, tools, tool choice and strict mode of a Messages request, read and written.
 
-https://docs.anthropic.com/en/api/messages
-
-Tools and the tool choice of a Messages request, read and written.
-
-https://docs.anthropic.com/en/api/messages#body-tools. Tools of Anthropic's own types (search, bash, text editor) are
-kept as they are.
-
-The strict mode of Anthropic's Messages API.
+https://docs.anthropic.com/en/api/messages. Tools of Anthropic's own types (search, bash, text editor) are kept as they
+are.
 """
 
 from __future__ import annotations
@@ -59,6 +53,12 @@ STRICT = StrictProfile("Anthropic", keywords=CLAUDE_KEYWORDS, recursive=False, t
 Json = dict[str, Any]
 _MODES: dict[str, Json] = {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}
 _MODE_OF_TYPE = {value["type"]: mode for mode, value in _MODES.items()}
+_THINKING = ("thinking", "redacted_thinking")
+#: The form of the beta, which LiteLLM sends, and the present one, which counts if both are there
+#: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
+_OUTPUT_FORMATS = (("output_format",), ("output_config", "format"))
+
+# ---------------------------------------------------------------- tools and the tool choice
 
 
 def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
@@ -138,10 +138,7 @@ def take_parallel_calls(fields: BodyFields) -> bool | None:
     return None if is_disabled is None else not is_disabled
 
 
-_THINKING = ("thinking", "redacted_thinking")
-#: The form of the beta, which LiteLLM sends, and the present one, which counts if both are there
-#: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
-_OUTPUT_FORMATS = (("output_format",), ("output_config", "format"))
+# ---------------------------------------------------------------- settings
 
 
 def read_settings(fields: BodyFields, traits: Traits) -> Json:
