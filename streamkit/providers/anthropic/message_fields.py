@@ -8,21 +8,21 @@ stream. This module must not depend on content blocks.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from streamkit.json_text import json_size, measure_encoded
 from streamkit.providers.anthropic.schema import Json
-from streamkit.providers.decoding.decoding import as_text, has_value, report_unknown_fields
+from streamkit.providers.decoding.decoding import as_text, has_value
 from streamkit.providers.provider import Sink
 
 __all__ = [
+    "EVENT_FIELDS",
     "INVOCATION_METRICS",
     "StartedMessage",
     "facts_of",
     "keep_facts",
-    "report_unknown_event_fields",
 ]
 
 
@@ -30,7 +30,7 @@ __all__ = [
 INVOCATION_METRICS: Final = "amazon-bedrock-invocationMetrics"
 #: The fields of each event. ``content_block`` and ``message`` in the last two are of the SDK's accumulating stream, and
 #: repeat what was streamed.
-_EVENT_FIELDS: Final = {
+EVENT_FIELDS: Final = {
     "content_block_start": frozenset({"type", "index", "content_block"}),
     "content_block_stop": frozenset({"type", "index", "content_block"}),
     "message_start": frozenset({"type", "message", "usage"}),
@@ -46,13 +46,6 @@ _METADATA: Final = frozenset(
     | {"provider"}
 )
 _encode = msgspec.json.Encoder(order="sorted").encode  # messages are equal in whatever order their fields are
-
-
-def report_unknown_event_fields(event: Json, event_type: Any, sink: Sink) -> None:
-    """Report the fields of an event that its type does not have; ``message_delta`` has facts."""
-    known = _EVENT_FIELDS.get(event_type) if isinstance(event_type, str) else None
-    if known is not None:
-        report_unknown_fields(sink, event, known)
 
 
 def facts_of(fields: Json) -> Json:

@@ -26,11 +26,11 @@ from streamkit.providers.anthropic.content_blocks import (
     AnthropicBlockReader,
 )
 from streamkit.providers.anthropic.message_fields import (
+    EVENT_FIELDS,
     INVOCATION_METRICS,
     StartedMessage,
     facts_of,
     keep_facts,
-    report_unknown_event_fields,
 )
 from streamkit.providers.anthropic.schema import (
     DECODER,
@@ -49,7 +49,7 @@ from streamkit.providers.anthropic.schema import (
     ThinkingDelta,
 )
 from streamkit.providers.anthropic.traits import FINISH_REASONS
-from streamkit.providers.decoding.decoding import as_integer, as_text, excerpt, read_json
+from streamkit.providers.decoding.decoding import as_integer, as_text, excerpt, read_json, report_unknown_fields
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.decoding.lenient_json import frame_error, json_or_placeholder
 from streamkit.providers.provider import Sink, Traits
@@ -226,7 +226,9 @@ class AnthropicParser:
 
     def _event(self, raw: Json) -> None:
         event_type = raw.get("type")
-        report_unknown_event_fields(raw, event_type, self._sink)
+        known = EVENT_FIELDS.get(event_type) if isinstance(event_type, str) else None
+        if known is not None:
+            report_unknown_fields(self._sink, raw, known)
         if event_type == "content_block_start":
             block = raw.get("content_block")
             if isinstance(block, dict):

@@ -1,12 +1,11 @@
-"""Importer of Converse messages into history.
+"""The importer of Converse messages: messages to history, for conversations that exist already.
 
 Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html
 
 A user message contains results and a person's text: these become two contents. A system message among the others stays
-in its place. A cache point is a mark of the block
-before it. Reasoning keeps its signature or its encrypted form, and the parts of tools that the service runs are kept
-as they are. Rendered again the messages are the same, except that consecutive messages of one role are one, blank
-texts are absent, and a failed result is a text.
+in its place. A cache point is a mark of the block before it. Reasoning keeps its signature or its encrypted form, and
+the parts of tools that the service runs are kept as they are. Rendered again the messages are the same, except that
+consecutive messages of one role are one, blank texts are absent, and a failed result is a text.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.bedrock_converse.media import parse_media_part
 from streamkit.providers.bedrock_converse.requests import read_cache_point
+from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.provider import Traits
 from streamkit.values.media import encode_binary
 
 __all__ = ["parse_messages"]
-
-Json = dict[str, Any]
 
 
 def parse_messages(

@@ -1,9 +1,9 @@
-"""Parser of Ollama's native stream.
+"""The parser of Ollama's native streams.
 
 The fast path is a line with a delta of text or thinking: one decode, a few attributes, one call of the sink. All other
 lines are read as plain data, so that a field of an unexpected type costs that field and not the turn.
 
-This module does not depend on canonical ids, on the completeness of JSON, on history or on I/O.
+This module must not depend on canonical ids, on the completeness of JSON, on history or on I/O.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class OllamaParser:
             self._sink.unknown(raw)
 
     def _report_unknown(self, line: Json, message: Json) -> None:
-        """Report facts about the response, and the fields of a line that no event of this package describes."""
+        """Report facts about the response, and the fields of a line that this wire does not have."""
         facts = {name: line[name] for name in RESPONSE_FIELDS if line.get(name)}
         if facts and facts != self._facts:
             self._facts = facts
