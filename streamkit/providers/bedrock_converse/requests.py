@@ -1,8 +1,8 @@
 """The settings, tools, tool choice, strict mode and cache points of a Converse request, read and written.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html,
-.../API_runtime_ToolConfiguration.html and .../API_runtime_CachePointBlock.html: a cache point follows the part that it marks. Settings of
-single vendors are in ``additionalModelRequestFields``, by the names of the model's own API
+.../API_runtime_ToolConfiguration.html and .../API_runtime_CachePointBlock.html: a point follows the part that it marks.
+Settings of single vendors are in ``additionalModelRequestFields``, by the names of the model's own API
 (https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html).
 """
 
