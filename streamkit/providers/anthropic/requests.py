@@ -7,6 +7,7 @@ are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from streamkit.providers.provider import ToolChoice, Traits
@@ -40,7 +41,6 @@ __all__ = [
     "read_tools",
     "render_tool_choice",
     "render_tools",
-    "take_parallel_calls",
     "write_settings",
 ]
 
@@ -63,7 +63,7 @@ _OUTPUT_FORMATS = (("output_format",), ("output_config", "format"))
 
 def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     """Take the tools of a body and return them."""
-    return read_tool_list(fields, lambda raw: _read_tool(raw, traits.name), traits.name)
+    return read_tool_list(fields, partial(_read_tool, provider=traits.name), traits.name)
 
 
 def _read_tool(raw: Json, provider: str) -> ToolDefinition | None:
@@ -132,12 +132,6 @@ def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], 
     return dict(_MODES.get(choice) or {"type": "tool", "name": choice})
 
 
-def take_parallel_calls(fields: BodyFields) -> bool | None:
-    """Take the field that forbids several calls in one response; return whether they are allowed, None if unset."""
-    is_disabled = fields.take("tool_choice", "disable_parallel_tool_use", check=is_flag)
-    return None if is_disabled is None else not is_disabled
-
-
 # ---------------------------------------------------------------- settings
 
 
@@ -154,8 +148,8 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
             fields.take(*path)
             values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
-    if (parallel := take_parallel_calls(fields)) is not None:
-        values["parallel_calls"] = parallel
+    if (is_disabled := fields.take("tool_choice", "disable_parallel_tool_use", check=is_flag)) is not None:
+        values["parallel_calls"] = not is_disabled
     return values
 
 

@@ -53,9 +53,7 @@ _OWN_BLOCKS: Final = {
 }
 #: The fields of a call's start beside its id, name and input.
 _CALL_FIELDS: Final = ("caller", "toolset_name")
-#: The facts about a response that its usage has.
-_USAGE_FACTS: Final = frozenset({"service_tier"})
-#: Those that the delta of ``message_delta`` has; the others are beside it.
+#: The facts about a response that the delta of ``message_delta`` has; the others are beside it.
 _DELTA_FACTS: Final = frozenset({"container", "stop_details", "stop_sequence"})
 
 
@@ -144,11 +142,15 @@ class AnthropicWriter(SequentialWriter):
 
     def own_usage(self) -> Json:
         """Return the fields of the provider's own usage, without what only Bedrock has."""
-        return {name: value for name, value in super().own_usage().items() if name != INVOCATION_METRICS}
+        usage = dict(super().own_usage())
+        usage.pop(INVOCATION_METRICS, None)
+        return usage
 
     def _facts(self) -> Json:
         """Return the fields of a message of the same wire that no event has."""
-        return {name: value for name, value in self.metadata.items() if name not in _USAGE_FACTS}
+        facts = dict(self.metadata)
+        facts.pop("service_tier", None)  # its usage has it
+        return facts
 
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a server-sent event with its name."""
