@@ -81,7 +81,7 @@ class CohereParser:
         self._tool = self._choice.tool
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """Parse one SSE event."""
+        """Read one SSE event."""
         if name == b"error":
             self._parse_slow(name, data)
             return
@@ -167,7 +167,7 @@ class CohereParser:
         return False
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """Parse one event as plain data, or a body that was not streamed."""
+        """Read one event as plain data, or a body that was not streamed."""
         kind = data.get("type")
         field = _FIELD_OF_EVENT.get(kind) if isinstance(kind, str) else None
         if field is not None:
@@ -212,7 +212,7 @@ class CohereParser:
     # ------------------------------------------------------------ frames that are not a plain delta
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
-        """Parse a frame that is not a plain delta, or that the strict decoder refused."""
+        """Read a frame that is not a plain delta, or that the strict decoder refused."""
         try:
             raw = read_json(data)
         except (RecursionError, ValueError) as error:

@@ -122,7 +122,7 @@ class GeminiParser:
         self._raw_parts: dict[int, list[Any]]
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """Parse one SSE event, or one element of the array."""
+        """Read one SSE event, or one element of the array."""
         try:
             chunk, is_wide = _decode(data), False
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -136,7 +136,7 @@ class GeminiParser:
             self._fail_too_deep()
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """Parse one response as a dict in the spelling of REST or of google-genai, or a body that was not streamed."""
+        """Read one response as a dict in the spelling of REST or of google-genai, or a body that was not streamed."""
         if not is_rest_form(data):
             data = to_camel_case(data)
         self._raw_source = None  # the same dict may be fed again after a change

@@ -54,7 +54,7 @@ class OllamaParser:
         self._call_count = 0
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """Parse one line."""
+        """Read one line."""
         try:
             line = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -81,7 +81,7 @@ class OllamaParser:
             self._text(message.content)
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """Parse one line as plain data, or a body that was not streamed, which has the same form."""
+        """Read one line as plain data, or a body that was not streamed, which has the same form."""
         message, ends = data.get("message"), data.get("done") or data.get("done_reason")
         if "type" in data or "finish_reason" in data:  # of another wire, whose events may have a message or a response
             message, ends, is_line = data, None, False
@@ -110,7 +110,7 @@ class OllamaParser:
         """Do nothing: this parser holds nothing back."""
 
     def _parse_slow(self, data: bytes) -> None:
-        """Parse a line that is not a plain delta, or that the strict decoder refused."""
+        """Read a line that is not a plain delta, or that the strict decoder refused."""
         try:
             raw = read_json(data)
         except (RecursionError, ValueError) as error:
