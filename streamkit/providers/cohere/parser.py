@@ -296,9 +296,9 @@ class CohereParser:
 
     def _read_ending(self, ending: Json) -> None:
         """Read the fields of a ``message-end`` or a body that concern the end."""
-        error = ending.get("error") and {  # with its error_type
-            name: value for name, value in ending.items() if str(name).startswith("error")
-        }
+        error: Json | None = None
+        if ending.get("error"):  # with its error_type
+            error = {name: value for name, value in ending.items() if str(name).startswith("error")}
         self._read_end(ending.get("usage"), ending.get("finish_reason"), error)
 
     def _read_end(self, usage: Any, reason: Any, error: Json | None) -> None:
