@@ -1,4 +1,4 @@
-"""Reading the content blocks of an Anthropic message.
+"""The content blocks of an Anthropic message: their kinds, those that are open, and how their events are read.
 
 A block is identified by its index; blocks need not come one after the other. The index is the wire's. The key that the
 sink gets is a number of this reader, new for every block that starts, because relays splice a second message into a
@@ -14,19 +14,35 @@ This module must not depend on messages, their usage and end, on canonical ids o
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
-from streamkit.providers.anthropic.open_block import BlockKind, OpenBlock
 from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
 from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, convert
 from streamkit.providers.decoding.lenient_json import arguments_as_text, parse_json_or_text
 from streamkit.providers.provider import Sink
 from streamkit.values.indexes import normalize_index
 
-__all__ = ["ContentBlockReader"]
+__all__ = [
+    "CALL",
+    "OPAQUE",
+    "SERVER_CALL",
+    "SERVER_RESULT",
+    "TEXT",
+    "THINKING",
+    "AnthropicBlockReader",
+    "OpenBlock",
+]
 
+# The kinds of a block, which decide how its deltas are read. From SERVER_CALL on, a block is sent back as it came.
+# Integers, because an attribute of an enumeration costs as much as a call.
+TEXT: Final = 0
+THINKING: Final = 1
+CALL: Final = 2
+SERVER_CALL: Final = 3  #: a call that the provider runs itself
+SERVER_RESULT: Final = 4  #: its result
+OPAQUE: Final = 5  #: a block of an unknown type
 
 _DELTA_TYPES = {
     "text": "text_delta",
@@ -46,14 +62,49 @@ _READ_WITH = {
 _TEXT_FIELDS = frozenset({"type", "text", "citations"})
 _THINKING_FIELDS = frozenset({"type", "thinking", "signature"})
 _CALL_FIELDS = frozenset({"type", "id", "name", "input"})
-# An attribute of an enumeration costs as much as a call.
-_TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
-_SERVER_CALL, _OPAQUE = BlockKind.SERVER_CALL, BlockKind.OPAQUE
 #: In place of the fields of a block that are not needed after its start.
 _NOT_KEPT: Json = {}
+_NO_CALL = (None, "")
 
 
-class ContentBlockReader:
+class OpenBlock:
+    """A block that has started.
+
+    Attributes:
+        key: The sink's key of the block.
+        kind: How its deltas are read (``TEXT``, ...).
+        raw: Of a block that is sent back complete, the block as it is now; else empty.
+        parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block);
+            None while there is none.
+        size: Characters in ``parts``.
+        is_finalized: Nothing is left to report at the block's end: that was reported, deltas have replaced it, or a
+            block of this kind never has any.
+        server_call: Of a tool that the provider runs, the id and the name of its call.
+    """
+
+    __slots__ = ("is_finalized", "key", "kind", "parts", "raw", "server_call", "size")
+
+    def __init__(self, key: int, kind: int, raw: Json) -> None:
+        self.key = key
+        self.kind = kind
+        self.raw = raw
+        self.parts: dict[str, list[str]] | None = None
+        self.size = 0
+        self.is_finalized = kind in (TEXT, THINKING, SERVER_RESULT)
+        self.server_call: tuple[str | None, str] = _NO_CALL
+
+    def parts_of(self, field: str) -> list[str]:
+        """Return the list of the buffered texts of a field, to be extended."""
+        if self.parts is None:
+            self.parts = {}
+        return self.parts.setdefault(field, [])
+
+    def text_of(self, field: str) -> str:
+        """Return the buffered text of a field."""
+        return "".join(self.parts.get(field, ())) if self.parts is not None else ""
+
+
+class AnthropicBlockReader:
     """A reader that reports blocks to a sink.
 
     Attributes:
@@ -87,36 +138,63 @@ class ContentBlockReader:
         if self._open_opaque is not None:
             self._finalize(self._open_opaque)  # without its stop event; blocks keep their order
             self._open_opaque = None
-        block_type = raw.get("type")
+        block_type, choice = raw.get("type"), self._choice
         if block_type == "text":
-            self._start_text(self._add(index, _TEXT, raw), raw)
+            block, text, citations = self._add(index, TEXT, raw), raw.get("text"), raw.get("citations")
+            if isinstance(text, str) and text:
+                choice.text(text, block.key)
+            if (extras := _extra_fields(raw, _TEXT_FIELDS)) is not None:
+                choice.text("", block.key)
+                choice.add_metadata(extras, block.key)
+            if isinstance(citations, list):
+                self._report_citations(block, citations)
         elif block_type == "tool_use":
-            self._start_call(self._add(index, _CALL, raw), raw, is_complete=is_complete)
+            block, arguments = self._add(index, CALL, raw), raw.get("input")
+            # The empty object of a complete block is its arguments; that of a start event only precedes the deltas.
+            if (arguments or is_complete) and (text := arguments_as_text(arguments, self._sink)):
+                block.parts_of("input").append(text)
+            call_id, name = as_text(raw.get("id")), as_text(raw.get("name"))
+            extras = _extra_fields(raw, _CALL_FIELDS)
+            choice.tool(NormalizedToolChunk("start", call_id, name, key=block.key, metadata=extras))
         elif block_type == "thinking":
-            self._start_thinking(self._add(index, _THINKING, raw), raw)
+            block, text = self._add(index, THINKING, raw), raw.get("thinking")
+            choice.reasoning(text if isinstance(text, str) else "", "text", block.key)
+            if (extras := _extra_fields(raw, _THINKING_FIELDS)) is not None:
+                choice.add_metadata(extras, block.key)
+            self.add_signature(block, raw.get("signature"))
         elif block_type == "redacted_thinking":
-            block = self._add(index, _THINKING, raw)
-            self._choice.reasoning("", "text", block.key)
-            self._choice.add_metadata({"opaque": raw}, block.key)
+            block = self._add(index, THINKING, raw)
+            choice.reasoning("", "text", block.key)
+            choice.add_metadata({"opaque": raw}, block.key)
         elif isinstance(block_type, str) and block_type.endswith("_tool_use"):  # server_tool_use, mcp_tool_use
-            self._start_server_call(self._add(index, _SERVER_CALL, raw, dict(raw)))
+            block, call_id = self._add(index, SERVER_CALL, raw, dict(raw)), as_text(raw.get("id"))
+            name = as_text(raw.get("name")) or ""
+            block.server_call = call_id, name
+            if call_id is not None:
+                if self._server_tool_names is None:
+                    self._server_tool_names = {}
+                self._server_tool_names[call_id] = name
+            choice.server_tool(call_id, name, "started", _server_call_fields(raw))
         elif isinstance(block_type, str) and block_type.endswith("_tool_result"):  # web_search_tool_result, ...
-            self._add(index, BlockKind.SERVER_RESULT, raw)
-            self._report_server_result(raw, block_type)
+            self._add(index, SERVER_RESULT, raw)
+            call_id = as_text(raw.get("tool_use_id"))
+            # The call may be of an earlier turn: code that waited for a client's tool has its result a turn later.
+            name = (self._server_tool_names or {}).get(call_id or "") or block_type.removesuffix("_tool_result")
+            choice.server_tool(call_id, name, "result", raw.get("content"), raw=raw)
         else:
-            self._open_opaque = self._add(index, _OPAQUE, raw, dict(raw))
+            self._open_opaque = self._add(index, OPAQUE, raw, dict(raw))
             fallback = raw.get("to")
             if block_type == "fallback" and isinstance(fallback, dict):
                 self._sink.identify(None, as_text(fallback.get("model")))  # this model generates what follows
 
     def stop(self, index: Hashable) -> bool:
         """End the block of an index, or the latest for None, at its stop event; return False if there is none."""
-        block = self._find(index)
+        block = self._latest if index is None else self.by_index.get(index)
         if block is None:
             return False
         if not block.is_finalized:
             self._finalize(block)
-        if block.kind < _SERVER_CALL:
+        if block.kind < SERVER_CALL:
             self._choice.end_block(block.key)
         return True
 
@@ -132,55 +210,12 @@ class ContentBlockReader:
         self.by_index.clear()
         self._latest = None
 
-    def _find(self, index: Hashable) -> OpenBlock | None:
-        return self._latest if index is None else self.by_index.get(index)
-
-    def _add(self, index: Hashable, kind: BlockKind, raw: Json, kept: Json = _NOT_KEPT) -> OpenBlock:
+    def _add(self, index: Hashable, kind: int, raw: Json, kept: Json = _NOT_KEPT) -> OpenBlock:
         block = self._latest = OpenBlock(self._block_count, kind, kept)
         self._block_count += 1
         self._sink.keep(BLOCK_SIZE + json_size(raw))
         self.by_index[("unindexed", block.key) if index is None else index] = block
         return block
-
-    def _start_text(self, block: OpenBlock, raw: Json) -> None:
-        text, citations = raw.get("text"), raw.get("citations")
-        if isinstance(text, str) and text:
-            self._choice.text(text, block.key)
-        if (extras := _extra_fields(raw, _TEXT_FIELDS)) is not None:
-            self._choice.text("", block.key)
-            self._choice.add_metadata(extras, block.key)
-        if isinstance(citations, list):
-            self._report_citations(block, citations)
-
-    def _start_thinking(self, block: OpenBlock, raw: Json) -> None:
-        thinking = raw.get("thinking")
-        self._choice.reasoning(thinking if isinstance(thinking, str) else "", "text", block.key)
-        if (extras := _extra_fields(raw, _THINKING_FIELDS)) is not None:
-            self._choice.add_metadata(extras, block.key)
-        self.add_signature(block, raw.get("signature"))
-
-    def _start_call(self, block: OpenBlock, raw: Json, *, is_complete: bool) -> None:
-        arguments = raw.get("input")
-        # The empty object of a complete block is its arguments; that of a start event only precedes the deltas.
-        if (arguments or is_complete) and (text := arguments_as_text(arguments, self._sink)):
-            block.parts_of("input").append(text)
-        call_id, name = as_text(raw.get("id")), as_text(raw.get("name"))
-        extras = _extra_fields(raw, _CALL_FIELDS)
-        self._choice.tool(NormalizedToolChunk("start", call_id, name, key=block.key, metadata=extras))
-
-    def _start_server_call(self, block: OpenBlock) -> None:
-        call_id, name = block.server_call = as_text(block.raw.get("id")), as_text(block.raw.get("name")) or ""
-        if call_id is not None:
-            if self._server_tool_names is None:
-                self._server_tool_names = {}
-            self._server_tool_names[call_id] = name
-        self._choice.server_tool(call_id, name, "started", _server_call_fields(block.raw))
-
-    def _report_server_result(self, raw: Json, block_type: str) -> None:
-        call_id = as_text(raw.get("tool_use_id"))
-        # The call may be of an earlier turn: code that waited for a client's tool has its result a turn later.
-        name = (self._server_tool_names or {}).get(call_id or "") or block_type.removesuffix("_tool_result")
-        self._choice.server_tool(call_id, name, "result", raw.get("content"), raw=raw)
 
     def _finalize(self, block: OpenBlock) -> None:
         """Report the data that waited for the end of a block, once."""
@@ -188,16 +223,16 @@ class ContentBlockReader:
             return
         block.is_finalized = True
         kind = block.kind
-        if kind is _CALL:
+        if kind == CALL:
             if text := block.text_of("input"):
                 self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=block.key))
-        elif kind is _SERVER_CALL:
+        elif kind == SERVER_CALL:
             raw, streamed = block.raw, block.text_of("partial_json")
             arguments = parse_json_or_text(streamed) if streamed else raw.get("input")
             if isinstance(arguments, dict):
                 raw["input"] = arguments  # truncated arguments are text: the block keeps the input of its start
             self._choice.server_tool(*block.server_call, "arguments", arguments, raw=raw)
-        elif kind is _OPAQUE:
+        elif kind == OPAQUE:
             for field in block.parts or ():
                 text = block.text_of(field)
                 if field == "partial_json":
@@ -211,10 +246,10 @@ class ContentBlockReader:
     def delta(self, raw: Json) -> None:
         """Read a ``content_block_delta`` of any kind."""
         index, raw_delta = normalize_index(raw.get("index")), raw.get("delta")
-        block = self._find(index)
+        block = self._latest if index is None else self.by_index.get(index)
         raw_type = raw_delta.get("type") if isinstance(raw_delta, dict) else None
         # The event of an unknown type, and the block of one, are kept complete.
-        is_kept = (raw_type and raw_type not in _DELTA_TYPES.values()) or (block and block.kind is _OPAQUE)
+        is_kept = (raw_type and raw_type not in _DELTA_TYPES.values()) or (block and block.kind == OPAQUE)
         event = convert(raw, OpenEvent if is_kept else Event, self._sink)
         delta = event.delta if event is not None else None
         if delta is None:
@@ -223,41 +258,36 @@ class ContentBlockReader:
         delta_type = delta.type or next(
             (name for field, name in _DELTA_TYPES.items() if getattr(delta, field) is not None), ""
         )
-        if block is not None and block.kind >= _SERVER_CALL:
+        if block is not None and block.kind >= SERVER_CALL:
             self._read_buffered_delta(block, delta_type, delta, raw)
             return
         if delta_type == "text_delta" and _is_text_or_none(delta.text):
-            block = block or self._add(index, _TEXT, {})
+            block = block or self._add(index, TEXT, {})
             if delta.text:
                 self._choice.text(delta.text, block.key)
             self.add_signature(block, delta.signature)
         elif delta_type == "input_json_delta":
             # An object in the place of its text is the complete object.
-            self._report_arguments(block, index, arguments_as_text(delta.partial_json, self._sink))
+            if text := arguments_as_text(delta.partial_json, self._sink):
+                key: Hashable = ("index", index)  # of no block: the accumulator assigns the text or warns
+                if block is not None:
+                    block.is_finalized, key = True, block.key
+                self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=key))
         elif delta_type in ("thinking_delta", "signature_delta") and _is_text_or_none(delta.thinking):
             # A signature is read from both types: some relays put it on the last thinking_delta.
             is_new = block is None
-            block = block or self._add(index, _THINKING, {})
+            block = block or self._add(index, THINKING, {})
             if delta.thinking or is_new:
                 self._choice.reasoning(delta.thinking or "", "text", block.key)
             self.add_signature(block, delta.signature)
         elif delta_type == "citations_delta" and delta.citation is not None:
-            self._report_citations(block or self._add(index, _TEXT, {}), [delta.citation])
+            self._report_citations(block or self._add(index, TEXT, {}), [delta.citation])
         else:
             self._sink.unknown(raw)
             return
         for field in _DELTA_TYPES:
             if field not in _READ_WITH[delta_type] and (value := getattr(delta, field)) is not None:
                 self._sink.unknown_field(f"delta.{field}", value)
-
-    def _report_arguments(self, block: OpenBlock | None, index: Hashable, text: str) -> None:
-        if not text:
-            return
-        if block is None:  # without a block: the accumulator assigns it or warns
-            self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=("index", index)))
-        else:
-            block.is_finalized = True
-            self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=block.key))
 
     def add_signature(self, block: OpenBlock, signature: Any) -> None:
         """Add the next part of a block's signature, if it is one."""
@@ -279,13 +309,13 @@ class ContentBlockReader:
     def _read_buffered_delta(self, block: OpenBlock, delta_type: str, delta: BlockDelta, raw: Json) -> None:
         """Add a delta to a block that is sent back complete."""
         fields: Json = raw.get("delta") or {}
-        if block.kind is _OPAQUE and not block.is_finalized:
+        if block.kind == OPAQUE and not block.is_finalized:
             if delta_type not in _READ_WITH:
                 self._sink.unknown(raw)  # an event now; the block with this delta is reported at its stop
             for name, value in fields.items():
                 if name != "type":
                     self._merge_field(block, name, value)
-        elif block.kind is _SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
+        elif block.kind == SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
             self.add_server_arguments(block, arguments_as_text(delta.partial_json, self._sink))
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)

@@ -15,7 +15,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
-from streamkit.history import Content, FileBlock, ImageBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
+from streamkit.history import Content, FileBlock, ImageBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import create_block, create_stored
 from streamkit.history.json_data import to_json_data
@@ -63,7 +63,7 @@ def parse_messages(
         if role in ("assistant", "user") and not _MESSAGE_FIELDS.issuperset(message):
             builder.report_unread(message, _MESSAGE_FIELDS, "a message")
         if role == "assistant":
-            _AssistantReader(builder).read(blocks)
+            _read_assistant(builder, blocks)
         elif role == "user":
             for block in blocks:
                 _read_user_block(builder, block)
@@ -209,73 +209,53 @@ def _read_result_part(part: Any) -> Any:
 # ---------------------------------------------------------------- assistant messages
 
 
-class _AssistantReader:
-    """A reader of one assistant message's blocks."""
-
-    def __init__(self, builder: ContentBuilder) -> None:
-        self._builder = builder
-        self._open_server_call: ServerToolBlock | None = None  # a result directly after its call belongs to its block
-
-    def read(self, blocks: list[Any]) -> None:
-        """Add the blocks of a message to the builder."""
-        builder = self._builder
-        for block in blocks:
-            block_type = block.get("type") if isinstance(block, dict) else None
-            server_call, self._open_server_call = self._open_server_call, None
-            if block_type == "tool_use":
-                extras = _extra_fields(block, _CALL_FIELDS)
-                builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), extras=extras)
-            elif block_type == "text" and isinstance(block.get("text"), str):
-                self._read_text(block)
-            elif block_type == "thinking" and isinstance(block.get("thinking"), str):
-                self._read_thinking(block)
-            elif isinstance(block, str):
-                builder.text("ai", block)
-            elif block_type == "tool_result":  # not from a model, but messages made by other software have them here
-                _read_tool_result(builder, block)
-            elif block_type == "redacted_thinking":
-                self._add(create_block(ReasoningBlock, opaque=block, metadata=builder.provider_metadata()))
-            elif isinstance(block_type, str) and block_type.endswith("_tool_use"):
-                self._read_server_call(block)
-            elif isinstance(block_type, str) and block_type.endswith("_tool_result"):
-                self._read_server_result(block, server_call)
-            else:
-                builder.opaque("ai", block)
-
-    def _add(self, block: TextBlock | ReasoningBlock | ServerToolBlock) -> None:
-        self._builder.add_block("ai", block)
-
-    def _read_text(self, block: Json) -> None:
-        self._builder.text("ai", block["text"], extras=_extra_fields(block, _OWN_TEXT_FIELDS))
-
-    def _read_thinking(self, block: Json) -> None:
-        signature = block.get("signature")
-        self._add(
-            create_stored(
-                ReasoningBlock,
-                text=to_json_data(block["thinking"]),
-                signature=to_json_data(signature) if isinstance(signature, str) and signature else None,
-                metadata=self._builder.own_metadata(_extra_fields(block, _THINKING_FIELDS)),
+def _read_assistant(builder: ContentBuilder, blocks: list[Any]) -> None:
+    """Read the blocks of a message of the model; a result directly after a server call belongs to its block."""
+    open_server_call: ServerToolBlock | None = None
+    for block in blocks:
+        block_type = block.get("type") if isinstance(block, dict) else None
+        server_call, open_server_call = open_server_call, None
+        if block_type == "tool_use":
+            extras = _extra_fields(block, _CALL_FIELDS)
+            builder.call(block.get("name"), block.get("input"), raw_id=block.get("id"), extras=extras)
+        elif block_type == "text" and isinstance(block.get("text"), str):
+            builder.text("ai", block["text"], extras=_extra_fields(block, _OWN_TEXT_FIELDS))
+        elif block_type == "thinking" and isinstance(block.get("thinking"), str):
+            builder.add_block("ai", _read_thinking(builder, block))
+        elif isinstance(block, str):
+            builder.text("ai", block)
+        elif block_type == "tool_result":  # not from a model, but messages made by other software have them here
+            _read_tool_result(builder, block)
+        elif block_type == "redacted_thinking":
+            builder.add_block("ai", create_block(ReasoningBlock, opaque=block, metadata=builder.provider_metadata()))
+        elif isinstance(block_type, str) and block_type.endswith("_tool_use"):
+            open_server_call = ServerToolBlock(
+                id=as_text(block.get("id")),
+                name=as_text(block.get("name")) or "",
+                arguments=block.get("input"),
+                raw=[block],
+                metadata=builder.provider_metadata(),
             )
-        )
-
-    def _read_server_call(self, raw: Json) -> None:
-        self._open_server_call = ServerToolBlock(
-            id=as_text(raw.get("id")),
-            name=as_text(raw.get("name")) or "",
-            arguments=raw.get("input"),
-            raw=[raw],
-            metadata=self._builder.provider_metadata(),
-        )
-        self._add(self._open_server_call)
-
-    def _read_server_result(self, raw: Json, server_call: ServerToolBlock | None) -> None:
-        call_id = as_text(raw.get("tool_use_id"))
-        if server_call is not None and call_id is not None and server_call.id == call_id:
-            server_call.result = raw.get("content")
-            server_call.raw.append(raw)
+            builder.add_block("ai", open_server_call)
+        elif isinstance(block_type, str) and block_type.endswith("_tool_result"):
+            call_id = as_text(block.get("tool_use_id"))
+            if server_call is not None and call_id is not None and server_call.id == call_id:
+                server_call.result = block.get("content")
+                server_call.raw.append(block)
+            else:
+                builder.add_block("ai", ServerToolBlock(raw=[block], metadata=builder.provider_metadata()))
         else:
-            self._add(ServerToolBlock(raw=[raw], metadata=self._builder.provider_metadata()))
+            builder.opaque("ai", block)
+
+
+def _read_thinking(builder: ContentBuilder, block: Json) -> ReasoningBlock:
+    signature = block.get("signature")
+    return create_stored(
+        ReasoningBlock,
+        text=to_json_data(block["thinking"]),
+        signature=to_json_data(signature) if isinstance(signature, str) and signature else None,
+        metadata=builder.own_metadata(_extra_fields(block, _THINKING_FIELDS)),
+    )
 
 
 def _extra_fields(block: Json, known: frozenset[str]) -> Json:

@@ -1,36 +1,28 @@
 """The fields of a message and of its events that are neither content, usage nor a stop reason.
 
 Wire: https://docs.anthropic.com/en/api/messages. They describe the response and are kept as its metadata, by the
-provider's names. A field that the vendor does not document (a gateway's own) is kept too, and reported. This module
-must not depend on content blocks.
-
-The message with which a stream has started, for comparison with a second one.
-
-Relays repeat the event or splice another message into a stream. Kept of a message are its id and a hash of its JSON,
-a tenth of the memory of its dicts, because most turns have only one. This module must not depend on sinks or blocks.
-
-Token counts of Anthropic's messages. Each report includes the earlier ones.
+provider's names. A field that the vendor does not document (a gateway's own) is kept too, and reported. The message of
+a ``message_start`` is compared with a second one, because relays repeat the event or splice another message into a
+stream. This module must not depend on content blocks.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from streamkit.calls import Usage
 from streamkit.json_text import json_size, measure_encoded
 from streamkit.providers.anthropic.schema import Json
-from streamkit.providers.decoding.decoding import as_integer, as_text, has_value, report_unknown_fields
+from streamkit.providers.decoding.decoding import as_text, has_value
 from streamkit.providers.provider import Sink
 
 __all__ = [
+    "EVENT_FIELDS",
     "INVOCATION_METRICS",
     "StartedMessage",
     "facts_of",
     "keep_facts",
-    "merge_usage",
-    "report_event_fields",
 ]
 
 
@@ -38,7 +30,7 @@ __all__ = [
 INVOCATION_METRICS: Final = "amazon-bedrock-invocationMetrics"
 #: The fields of each event. ``content_block`` and ``message`` in the last two are of the SDK's accumulating stream, and
 #: repeat what was streamed.
-_EVENT_FIELDS: Final = {
+EVENT_FIELDS: Final = {
     "content_block_start": frozenset({"type", "index", "content_block"}),
     "content_block_stop": frozenset({"type", "index", "content_block"}),
     "message_start": frozenset({"type", "message", "usage"}),
@@ -53,22 +45,16 @@ _METADATA: Final = frozenset(
     {"stop_sequence", "stop_details", "container", "context_management", "diagnostics", "input_transformations"}
     | {"provider"}
 )
-
-
-def report_event_fields(event: Json, event_type: Any, sink: Sink) -> None:
-    """Report the fields of an event that its type does not have; ``message_delta`` has facts."""
-    known = _EVENT_FIELDS.get(event_type) if isinstance(event_type, str) else None
-    if known is not None:
-        report_unknown_fields(sink, event, known)
+_encode = msgspec.json.Encoder(order="sorted").encode  # messages are equal in whatever order their fields are
 
 
 def facts_of(fields: Json) -> Json:
     """Return the other fields of a message that have a value."""
-    return {
-        str(name): value
-        for name, value in fields.items()
-        if name not in _READ_ELSEWHERE and value is not None and value != ""
-    }
+    facts: Json = {}
+    for name, value in fields.items():
+        if name not in _READ_ELSEWHERE and value is not None and value != "":
+            facts[str(name)] = value
+    return facts
 
 
 def keep_facts(facts: Json, sink: Sink) -> None:
@@ -79,11 +65,10 @@ def keep_facts(facts: Json, sink: Sink) -> None:
     sink.add_response_metadata(facts)
 
 
-_encode = msgspec.json.Encoder(order="sorted").encode  # messages are equal in whatever order their fields are
-
-
 class StartedMessage:
-    """The message of a ``message_start``.
+    """The message of a ``message_start``: its id and a hash of its JSON.
+
+    That is a tenth of the memory of its dicts, and most turns have only one message.
 
     Args:
         message: the message as plain data.
@@ -112,35 +97,3 @@ class StartedMessage:
             return self._hash == other._hash
         except RecursionError:
             return False
-
-
-def merge_usage(fields: Json, usage: dict[Any, Any]) -> Usage:
-    """Merge a report of usage into the earlier ones and return the result; its ``raw`` are the merged fields.
-
-    Of each field the last value counts, and a field that is absent keeps its value. The vendor counts the parts of the
-    prompt separately (``input_tokens`` is what was neither read from the cache nor written to it), so the prompt's
-    total is the sum of the merged fields.
-
-    Args:
-        fields: the fields of the earlier reports.
-        usage: the report.
-    """
-    merged = {**fields}
-    for name, value in usage.items():
-        if value is not None and (value or not merged.get(name)):
-            merged[name] = value
-    cache_read = as_integer(merged.get("cache_read_input_tokens"))
-    cache_write = as_integer(merged.get("cache_creation_input_tokens"))
-    prompt = as_integer(merged.get("input_tokens"))
-    for count in (cache_read, cache_write):
-        if count is not None:
-            prompt = count if prompt is None else prompt + count
-    details = merged.get("output_tokens_details")
-    return Usage(
-        prompt,
-        as_integer(merged.get("output_tokens")),
-        as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None,
-        cache_read,
-        cache_write,
-        merged,
-    )

@@ -45,10 +45,8 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 
 #: The metadata of a call that Anthropic's own calls have.
 _CALL_FIELDS = frozenset({"caller", "toolset_name"})
-_UNMARKED_BLOCKS = (
-    "thinking",
-    "redacted_thinking",
-)  # https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
+#: The blocks without cache marks: https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
+_UNMARKED_BLOCKS = ("thinking", "redacted_thinking")
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
@@ -111,16 +109,10 @@ def _is_system_message(raw: Any) -> bool:
 
 
 def _count_marks(body: Json) -> int:
-    """Return the number of cache marks on system text and messages."""
-    system = body.get("system")
-    blocks = [*(system if isinstance(system, list) else ()), *_blocks(body["messages"])]
+    """Return the number of cache marks on system text and messages; those of a caller may have a text for blocks."""
+    contents = [body.get("system"), *(message.get("content") for message in body["messages"])]
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
     return sum(isinstance(block, dict) and "cache_control" in block for block in blocks)
-
-
-def _blocks(messages: Sequence[Json]) -> list[Json]:
-    """Return the blocks of messages. Those of a caller's own thread may have a text instead."""
-    contents = [message.get("content") for message in messages]
-    return [block for content in contents if isinstance(content, list) for block in content]
 
 
 class AnthropicRenderer(BlockRenderer):
@@ -133,33 +125,25 @@ class AnthropicRenderer(BlockRenderer):
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages, with the container in which the model's code ran."""
         self._toolsets = {}
-        container = self._find_container(contents)
-        if container is not None:
-            self.request_fields["container"] = container
-        return super().render(contents)
-
-    def _find_container(self, contents: Sequence[Content]) -> str | Json | None:
-        """Return the container of the last response that had one, as a request names it; None if none of them had.
-
-        The files and the code of earlier turns are in it, and code that waits for a client's tool continues in it
-        (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling). A container of
-        another server does not exist here. Whether it has expired is not decided here, where no clock is:
-        ``expires_at`` is in the content's metadata.
-        """
+        # The last container of a response of this server. The files and the code of earlier turns are in it, and code
+        # that waits for a client's tool continues in it
+        # (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling). Whether it has
+        # expired is not decided here, where no clock is: ``expires_at`` is in the content's metadata.
         for content in reversed(contents):
-            container = content.metadata.get("container")
-            if container is None:
+            metadata = content.metadata
+            container = metadata.get("container")
+            if not isinstance(container, dict) or metadata.get("provider") != self.traits.name:
                 continue
-            is_here = content.metadata.get("provider") == self.traits.name and self.traits.accepts_state(
-                content.metadata, None, self.options.endpoint
-            )
-            if not is_here or not isinstance(container, dict):
+            if not self.traits.accepts_state(metadata, None, self.options.endpoint):
                 continue
             container_id, skills = container.get("id"), container.get("skills")
             if isinstance(container_id, str) and container_id:
                 has_skills = isinstance(skills, list) and bool(skills)
-                return {"id": container_id, "skills": skills} if has_skills else container_id
-        return None
+                self.request_fields["container"] = (
+                    {"id": container_id, "skills": skills} if has_skills else container_id
+                )
+                break
+        return super().render(contents)
 
     def add_system(self, content: Content) -> None:
         """Add system text; a system message that was inside Anthropic's messages stays in its place."""
@@ -182,7 +166,14 @@ class AnthropicRenderer(BlockRenderer):
                 blocks += self.own_parts(block)  # such as the addition of a tool
             else:
                 self.report(f"a block of type {block.type!r} in a system message was left out")
-        self._push_system(blocks, {name: metadata[name] for name in SYSTEM_MESSAGE_FIELDS if metadata.get(name)})
+        fields = {name: metadata[name] for name in SYSTEM_MESSAGE_FIELDS if metadata.get(name)}
+        if not blocks and "output_config" not in fields:
+            return  # "A message with neither content nor output_config fields is rejected" (BetaSystemMessageParam)
+        previous = self.messages[-1] if self.messages else {}
+        if fields or not previous.keys().isdisjoint(SYSTEM_MESSAGE_FIELDS):  # the fields are of one message
+            self.append({"role": "system", "content": blocks, **fields})
+        else:
+            self.push("system", blocks)
 
     def _own_system_text(self, block: Block) -> Block:
         """Return the text of a system block that only this provider gets; any other block unchanged."""
@@ -191,23 +182,19 @@ class AnthropicRenderer(BlockRenderer):
             return block
         return TextBlock(text=text, metadata=block.metadata)
 
-    def _push_system(self, blocks: list[Json], fields: Json) -> None:
-        """Add blocks to the last message if it is a system message and neither has fields, which are of one message.
-
-        "A message with neither content nor output_config fields is rejected" (BetaSystemMessageParam).
-        """
-        previous = self.messages[-1] if self.messages else {}
-        if not blocks and "output_config" not in fields:
-            return
-        if fields or not previous.keys().isdisjoint(SYSTEM_MESSAGE_FIELDS):
-            self.append({"role": "system", "content": blocks, **fields})
-        else:
-            self.push("system", blocks)
-
     def finish(self) -> None:
-        """Put results first, strip the last text and begin with a user message."""
+        """Put results first, limit the cache marks, strip the last text and begin with a user message."""
         self.put_results_first()
-        self._limit_cache_marks()
+        marked: list[Json] = []
+        if self.system_marks:  # system text with marks is blocks
+            system: list[Json] = [{"type": "text", "text": text} for text in self.system]
+            for position, mark in self.system_marks.items():
+                system[position]["cache_control"] = {"type": "ephemeral", **mark}
+                marked.append(system[position])
+            self.request_fields["system"] = system
+        marked += [block for message in self.messages for block in message["content"] if "cache_control" in block]
+        if marked and drop_first_marks(marked, lambda block: block.pop("cache_control")):
+            self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
         for message in self.messages:
@@ -221,18 +208,6 @@ class AnthropicRenderer(BlockRenderer):
             self.report("a cache mark on thinking was left out: Anthropic accepts none there")
             return parts
         return [*parts[:-1], {**last, "cache_control": {"type": "ephemeral", **mark}}]
-
-    def _limit_cache_marks(self) -> None:
-        """Remove the first marks if there are more than four, and write system text with marks as blocks."""
-        marked = [block for message in self.messages for block in message["content"] if "cache_control" in block]
-        if self.system_marks:
-            system: list[Json] = [{"type": "text", "text": text} for text in self.system]
-            for position, mark in self.system_marks.items():
-                system[position]["cache_control"] = {"type": "ephemeral", **mark}
-            self.request_fields["system"] = system
-            marked = [block for block in system if "cache_control" in block] + marked
-        if marked and drop_first_marks(marked, lambda block: block.pop("cache_control")):
-            self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
 
     def text_block(self, text: str) -> Json:
         """Return a ``text`` block."""

@@ -16,17 +16,22 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from streamkit.calls import StreamError
-from streamkit.providers.anthropic.content_blocks import ContentBlockReader
+from streamkit.calls import StreamError, Usage
+from streamkit.providers.anthropic.content_blocks import (
+    CALL,
+    OPAQUE,
+    SERVER_CALL,
+    TEXT,
+    THINKING,
+    AnthropicBlockReader,
+)
 from streamkit.providers.anthropic.message_fields import (
+    EVENT_FIELDS,
     INVOCATION_METRICS,
     StartedMessage,
     facts_of,
     keep_facts,
-    merge_usage,
-    report_event_fields,
 )
-from streamkit.providers.anthropic.open_block import BlockKind
 from streamkit.providers.anthropic.schema import (
     DECODER,
     EVENT_DECODER,
@@ -44,7 +49,7 @@ from streamkit.providers.anthropic.schema import (
     ThinkingDelta,
 )
 from streamkit.providers.anthropic.traits import FINISH_REASONS
-from streamkit.providers.decoding.decoding import as_text, excerpt, read_json
+from streamkit.providers.decoding.decoding import as_integer, as_text, excerpt, read_json, report_unknown_fields
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.decoding.lenient_json import frame_error, json_or_placeholder
 from streamkit.providers.provider import Sink, Traits
@@ -53,8 +58,6 @@ from streamkit.values.indexes import normalize_index
 __all__ = ["AnthropicParser", "create_parser"]
 
 _decode, _decode_event = DECODER.decode, EVENT_DECODER.decode
-_TEXT, _THINKING, _CALL = BlockKind.TEXT, BlockKind.THINKING, BlockKind.CALL
-_SERVER_CALL, _OPAQUE = BlockKind.SERVER_CALL, BlockKind.OPAQUE
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -73,7 +76,7 @@ class AnthropicParser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._blocks = ContentBlockReader(sink)
+        self._blocks = AnthropicBlockReader(sink)
         self._by_index = self._blocks.by_index
         self._started: StartedMessage | None = None  # the last one
         self._usage_fields: Json = {}  # of each the last value
@@ -103,13 +106,13 @@ class AnthropicParser:
         if block is None:
             return None
         key, kind, delta_type = block.key, block.kind, event.delta.__class__
-        if kind is _TEXT and delta_type is TextDelta:
+        if kind == TEXT and delta_type is TextDelta:
             return lambda text: self._choice.text(text, key)
-        if kind is _CALL and delta_type is InputJsonDelta:
+        if kind == CALL and delta_type is InputJsonDelta:
             return lambda text: self._choice.arguments(text, key)
-        if kind is _THINKING and delta_type is ThinkingDelta:
+        if kind == THINKING and delta_type is ThinkingDelta:
             return lambda text: self._choice.reasoning(text, "text", key)
-        if kind is _SERVER_CALL and delta_type is InputJsonDelta and not block.is_finalized:
+        if kind == SERVER_CALL and delta_type is InputJsonDelta and not block.is_finalized:
             return partial(self._blocks.add_server_arguments, block)
         return None
 
@@ -141,18 +144,18 @@ class AnthropicParser:
         delta, kind = event.delta, block.kind
         if delta.__class__ is TextDelta:
             text = delta.text
-            if kind is _TEXT and text:
+            if kind == TEXT and text:
                 self._choice.text(text, block.key)
                 return True
         elif delta.__class__ is InputJsonDelta:
             text = delta.partial_json
-            if kind is _CALL and text:
+            if kind == CALL and text:
                 block.is_finalized = True  # the input of the block's start does not count once arguments come
                 self._choice.arguments(text, block.key)
                 return True
         elif delta.__class__ is ThinkingDelta:
             text = delta.thinking
-            if kind is _THINKING and text:
+            if kind == THINKING and text:
                 self._choice.reasoning(text, "text", block.key)
                 return True
         return False
@@ -160,16 +163,16 @@ class AnthropicParser:
     def _read_other_plain(self, event: PlainDelta) -> bool:
         """Report a delta of a server tool's arguments, a signature, or nothing for an empty one; else return False."""
         block = self._by_index.get(event.index)
-        if block is None or block.kind is _OPAQUE:
+        if block is None or block.kind == OPAQUE:
             return False
         delta = event.delta
         if isinstance(delta, InputJsonDelta):
-            if block.kind is _SERVER_CALL and not block.is_finalized:
+            if block.kind == SERVER_CALL and not block.is_finalized:
                 self._blocks.add_server_arguments(block, delta.partial_json)
                 return True
             return not delta.partial_json
         if isinstance(delta, SignatureDelta):
-            if block.kind is not _THINKING:
+            if block.kind != THINKING:
                 return False
             self._blocks.add_signature(block, delta.signature)
             return True
@@ -184,12 +187,13 @@ class AnthropicParser:
         elif isinstance(event, MessageStart):
             self._start_message(event.message)
         elif isinstance(event, MessageDelta):
-            self._update_usage(event.usage)
+            self._report_usage(event.usage)
             context = event.context_management
             fields = event.delta if context is None else {"context_management": context, **event.delta}
             self._read_end(fields, facts_of(fields))
         elif isinstance(event, MessageStop):
-            self._terminate()
+            self._blocks.end()
+            self._sink.terminate()
         return True
 
     # ------------------------------------------------------------ frames that are not a plain event
@@ -222,7 +226,9 @@ class AnthropicParser:
 
     def _event(self, raw: Json) -> None:
         event_type = raw.get("type")
-        report_event_fields(raw, event_type, self._sink)
+        known = EVENT_FIELDS.get(event_type) if isinstance(event_type, str) else None
+        if known is not None:
+            report_unknown_fields(self._sink, raw, known)
         if event_type == "content_block_start":
             block = raw.get("content_block")
             if isinstance(block, dict):
@@ -239,11 +245,12 @@ class AnthropicParser:
         elif event_type == "message_delta":
             self._message_delta(raw)
         elif event_type == "message_stop":
-            self._update_usage(raw.get("usage"))
+            self._report_usage(raw.get("usage"))
             metrics = raw.get(INVOCATION_METRICS)
             if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
-                self._update_usage({INVOCATION_METRICS: metrics})
-            self._terminate()
+                self._report_usage({INVOCATION_METRICS: metrics})
+            self._blocks.end()
+            self._sink.terminate()
         elif event_type == "message" or (event_type is None and raw.get("role") == "assistant" and "content" in raw):
             self._complete_message(raw)
         elif event_type == "error" or raw.get("error"):
@@ -260,7 +267,7 @@ class AnthropicParser:
 
     def _message_start(self, raw: Json) -> None:
         message = raw.get("message")
-        self._update_usage(raw.get("usage"))
+        self._report_usage(raw.get("usage"))
         if not isinstance(message, dict):  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
             if message is None:
                 self._sink.heartbeat()
@@ -275,7 +282,7 @@ class AnthropicParser:
             if previous.equals(started):
                 return
             if started.id is not None and started.id == previous.id:
-                self._update_usage(message.get("usage"))
+                self._report_usage(message.get("usage"))
                 return
             self._blocks.restart()
             self._sink.warn(
@@ -292,10 +299,12 @@ class AnthropicParser:
             message = {**message, "content": None}
         elif self._blocks.by_index:
             self._start_message(message)
-            self._terminate()
+            self._blocks.end()
+            self._sink.terminate()
             return
         self._message(message)
-        self._terminate()
+        self._blocks.end()
+        self._sink.terminate()
 
     def _message(self, message: Json) -> None:
         """Read a message: empty at the start of a stream, complete in a body that was not streamed."""
@@ -310,14 +319,14 @@ class AnthropicParser:
                 self._blocks.stop(index)
             else:
                 self._sink.unknown(block)
-        self._update_usage(message.get("usage"))
+        self._report_usage(message.get("usage"))
         self._read_end(message, facts)
 
     def _message_delta(self, raw: Json) -> None:
         delta = raw.get("delta")
         if delta is not None and not isinstance(delta, dict):
             self._sink.unknown(raw)
-        self._update_usage(raw.get("usage"))
+        self._report_usage(raw.get("usage"))
         fields = {**raw, **delta} if isinstance(delta, dict) else raw
         self._read_end(fields, facts_of(fields))
 
@@ -338,17 +347,27 @@ class AnthropicParser:
         self._blocks.end()
         self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
 
-    def _terminate(self) -> None:
-        self._blocks.end()
-        self._sink.terminate()
+    def _report_usage(self, usage: Any) -> None:
+        """Merge a report of usage into the earlier ones and pass the result to the sink.
 
-    def _update_usage(self, usage: Any) -> None:
-        """Merge a report of usage into the earlier ones and pass the result to the sink."""
+        Of each field the last value counts, and a field that is absent keeps its value. The vendor counts the parts of
+        the prompt separately (``input_tokens`` is what was neither read from the cache nor written to it), so the
+        prompt's total is the sum of the merged fields.
+        """
         if not isinstance(usage, dict):
             return
-        report = merge_usage(self._usage_fields, usage)
-        self._usage_fields = report.raw
-        tier = report.raw.get("service_tier")
-        if tier:
+        fields = self._usage_fields = {**self._usage_fields}  # earlier reports have the earlier fields
+        for name, value in usage.items():
+            if value is not None and (value or not fields.get(name)):
+                fields[name] = value
+        cache_read = as_integer(fields.get("cache_read_input_tokens"))
+        cache_write = as_integer(fields.get("cache_creation_input_tokens"))
+        prompt = as_integer(fields.get("input_tokens"))
+        for count in (cache_read, cache_write):
+            if count is not None:
+                prompt = count if prompt is None else prompt + count
+        output, details = as_integer(fields.get("output_tokens")), fields.get("output_tokens_details")
+        thinking = as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None
+        if tier := fields.get("service_tier"):
             self._sink.add_response_metadata({"service_tier": tier})
-        self._sink.usage(report)
+        self._sink.usage(Usage(prompt, output, thinking, cache_read, cache_write, fields))

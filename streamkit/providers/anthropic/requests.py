@@ -1,18 +1,13 @@
-"""Settings of a Messages request, read and written.
+"""The settings, tools, tool choice and strict mode of a Messages request, read and written.
 
-https://docs.anthropic.com/en/api/messages
-
-Tools and the tool choice of a Messages request, read and written.
-
-https://docs.anthropic.com/en/api/messages#body-tools. Tools of Anthropic's own types (search, bash, text editor) are
-kept as they are.
-
-The strict mode of Anthropic's Messages API.
+https://docs.anthropic.com/en/api/messages. Tools of Anthropic's own types (search, bash, text editor) are kept as they
+are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from streamkit.providers.provider import ToolChoice, Traits
@@ -46,7 +41,6 @@ __all__ = [
     "read_tools",
     "render_tool_choice",
     "render_tools",
-    "take_parallel_calls",
     "write_settings",
 ]
 
@@ -59,11 +53,17 @@ STRICT = StrictProfile("Anthropic", keywords=CLAUDE_KEYWORDS, recursive=False, t
 Json = dict[str, Any]
 _MODES: dict[str, Json] = {"auto": {"type": "auto"}, "required": {"type": "any"}, "none": {"type": "none"}}
 _MODE_OF_TYPE = {value["type"]: mode for mode, value in _MODES.items()}
+_THINKING = ("thinking", "redacted_thinking")
+#: The form of the beta, which LiteLLM sends, and the present one, which counts if both are there
+#: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
+_OUTPUT_FORMATS = (("output_format",), ("output_config", "format"))
+
+# ---------------------------------------------------------------- tools and the tool choice
 
 
 def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     """Take the tools of a body and return them."""
-    return read_tool_list(fields, lambda raw: _read_tool(raw, traits.name), traits.name)
+    return read_tool_list(fields, partial(_read_tool, provider=traits.name), traits.name)
 
 
 def _read_tool(raw: Json, provider: str) -> ToolDefinition | None:
@@ -132,16 +132,7 @@ def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], 
     return dict(_MODES.get(choice) or {"type": "tool", "name": choice})
 
 
-def take_parallel_calls(fields: BodyFields) -> bool | None:
-    """Take the field that forbids several calls in one response; return whether they are allowed, None if unset."""
-    is_disabled = fields.take("tool_choice", "disable_parallel_tool_use", check=is_flag)
-    return None if is_disabled is None else not is_disabled
-
-
-_THINKING = ("thinking", "redacted_thinking")
-#: The form of the beta, which LiteLLM sends, and the present one, which counts if both are there
-#: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
-_OUTPUT_FORMATS = (("output_format",), ("output_config", "format"))
+# ---------------------------------------------------------------- settings
 
 
 def read_settings(fields: BodyFields, traits: Traits) -> Json:
@@ -157,8 +148,8 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
             fields.take(*path)
             values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
-    if (parallel := take_parallel_calls(fields)) is not None:
-        values["parallel_calls"] = parallel
+    if (is_disabled := fields.take("tool_choice", "disable_parallel_tool_use", check=is_flag)) is not None:
+        values["parallel_calls"] = not is_disabled
     return values
 
 

@@ -1,8 +1,6 @@
-"""Declared facts of Anthropic's Messages API.
+"""Declared facts of Anthropic's Messages API: its errors, finish reasons, marks of its messages, and its traits.
 
-The meaning of Anthropic's errors. This module must not depend on events.
-
-The marks by which messages of Anthropic's Messages API are recognized.
+This module must not depend on events.
 """
 
 from __future__ import annotations

@@ -53,9 +53,7 @@ _OWN_BLOCKS: Final = {
 }
 #: The fields of a call's start beside its id, name and input.
 _CALL_FIELDS: Final = ("caller", "toolset_name")
-#: The facts about a response that its usage has.
-_USAGE_FACTS: Final = frozenset({"service_tier"})
-#: Those that the delta of ``message_delta`` has; the others are beside it.
+#: The facts about a response that the delta of ``message_delta`` has; the others are beside it.
 _DELTA_FACTS: Final = frozenset({"container", "stop_details", "stop_sequence"})
 
 
@@ -120,39 +118,39 @@ class AnthropicWriter(SequentialWriter):
         output: Json = {**_prompt_usage(usage), "output_tokens": usage.output_tokens or 0}
         if usage.reasoning_tokens is not None:
             output["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-        new = {
-            name: value
-            for name, value in self._facts().items()
-            if name not in _DELTA_FACTS and self._started_facts.get(name) != value
-        }
-        self.send({"type": "message_delta", "delta": self._stop_fields(), "usage": self.with_own_usage(output), **new})
-        self.stop()
+        fields: Json = {"stop_reason": self.finish_name(FINISH_REASONS, _STOP_REASONS), "stop_sequence": None}
+        container = (self._own_state or {}).get("container")
+        if isinstance(container, dict):
+            fields["container"] = container
+        beside: Json = {}
+        for name, value in self._facts().items():
+            if name in _DELTA_FACTS:
+                fields[name] = value
+            elif self._started_facts.get(name) != value:
+                beside[name] = value
+        if self._refusal:
+            if self.finish_reason == "stop":
+                fields["stop_reason"] = _STOP_REASONS["refusal"]
+            explanation = "".join(self._refusal)
+            fields.setdefault("stop_details", {"type": "refusal", "category": None, "explanation": explanation})
+        self.send({"type": "message_delta", "delta": fields, "usage": self.with_own_usage(output), **beside})
+        self.send_message_stop()
 
-    def stop(self) -> None:
+    def send_message_stop(self) -> None:
         """Write ``message_stop``."""
         self.send({"type": "message_stop"})
 
     def own_usage(self) -> Json:
         """Return the fields of the provider's own usage, without what only Bedrock has."""
-        return {name: value for name, value in super().own_usage().items() if name != INVOCATION_METRICS}
+        usage = dict(super().own_usage())
+        usage.pop(INVOCATION_METRICS, None)
+        return usage
 
     def _facts(self) -> Json:
         """Return the fields of a message of the same wire that no event has."""
-        return {name: value for name, value in self.metadata.items() if name not in _USAGE_FACTS}
-
-    def _stop_fields(self) -> Json:
-        name = self.finish_name(FINISH_REASONS, _STOP_REASONS)
-        fields: Json = {"stop_reason": name, "stop_sequence": None}
-        container = (self._own_state or {}).get("container")
-        if isinstance(container, dict):
-            fields["container"] = container
-        fields |= {name: value for name, value in self._facts().items() if name in _DELTA_FACTS}
-        if self._refusal:
-            if self.finish_reason == "stop":
-                fields["stop_reason"] = _STOP_REASONS["refusal"]
-        if self._refusal and "stop_details" not in fields:
-            fields["stop_details"] = {"type": "refusal", "category": None, "explanation": "".join(self._refusal)}
-        return fields
+        facts = dict(self.metadata)
+        facts.pop("service_tier", None)  # its usage has it
+        return facts
 
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a server-sent event with its name."""

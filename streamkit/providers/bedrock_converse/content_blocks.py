@@ -1,4 +1,4 @@
-"""Reading the content blocks of a Converse message.
+"""The content blocks of a Converse message: those that are buffered, and how their events are read.
 
 Text, reasoning and citations have no start event: their first delta opens them. A block is identified by its index and
 its kind, so a delta never gets into a block of another kind (elsewhere text behind a call was appended to the call:
@@ -7,8 +7,6 @@ gateways give every block the index 0 or send no stop events (maximhq/bifrost#42
 
 Buffered is only what must be complete to be reported: the call of a tool that the provider runs itself, its result,
 encrypted reasoning, an image. This module must not depend on messages and their end, on canonical ids or on history.
-
-A content block that is buffered until it is complete. This module must not depend on a sink.
 """
 
 from __future__ import annotations
@@ -21,30 +19,26 @@ from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, report_unknown_fields
-from streamkit.providers.decoding.lenient_json import (
-    arguments_as_text,
-    parse_json_or_text,
-)
+from streamkit.providers.decoding.lenient_json import arguments_as_text, parse_json_or_text
 from streamkit.providers.provider import Sink
 from streamkit.values.indexes import normalize_index
 
-__all__ = [
-    "BufferedBlock",
-    "BufferedKind",
-    "ContentBlockReader",
-    "TextParts",
-    "join_base64",
-]
+__all__ = ["ConverseBlockReader"]
+
+_BufferedKind: TypeAlias = Literal["server_call", "server_result", "redacted", "image"]
+#: The fields of a call and of reasoning, in their start events, deltas and complete blocks; a call's name and type are
+#: in a delta of gateways that send no start.
+_MEMBER_FIELDS = {
+    "toolUse": frozenset({"toolUseId", "name", "type", "input"}),
+    "reasoningContent": frozenset({"text", "signature", "redactedContent", "reasoningText"}),
+}
 
 
-BufferedKind: TypeAlias = Literal["server_call", "server_result", "redacted", "image"]
-
-
-class TextParts(list[str]):
+class _TextParts(list[str]):
     """One text of a result, in parts."""
 
 
-class BufferedBlock:
+class _BufferedBlock:
     """A block that is buffered until it is complete.
 
     Attributes:
@@ -57,7 +51,7 @@ class BufferedBlock:
 
     __slots__ = ("items", "key", "kind", "raw", "texts")
 
-    def __init__(self, key: int, kind: BufferedKind, raw: Json) -> None:
+    def __init__(self, key: int, kind: _BufferedKind, raw: Json) -> None:
         self.key = key
         self.kind = kind
         self.raw = raw
@@ -65,31 +59,14 @@ class BufferedBlock:
         self.items: list[Any] = []
 
 
-def join_base64(parts: list[str]) -> str:
-    """Join parts that are separately base64 into one base64 text; join any other parts as text."""
-    if len(parts) > 1:
-        try:
-            return b64encode(b"".join(b64decode(part, validate=True) for part in parts)).decode()
-        except ValueError:
-            pass
-    return "".join(parts)
-
-
-#: The fields of a call and of reasoning, in their start events, deltas and complete blocks; a call's name and type are
-#: in a delta of gateways that send no start.
-_MEMBER_FIELDS = {
-    "toolUse": frozenset({"toolUseId", "name", "type", "input"}),
-    "reasoningContent": frozenset({"text", "signature", "redactedContent", "reasoningText"}),
-}
-
-
-class ContentBlockReader:
+class ConverseBlockReader:
     """A reader that reports blocks to a sink.
 
     Attributes:
         text_keys: The keys of open text blocks by index, for the parser's fast path.
         reasoning_keys: Those of open reasoning blocks.
         call_keys: Those of open calls.
+        block_count: The number of blocks that have started.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -98,17 +75,12 @@ class ContentBlockReader:
         self.call_keys: dict[Hashable, int] = {}
         # The key and input of calls whose start event has an input, until a delta comes.
         self._start_inputs: dict[Hashable, tuple[int, str]] = {}
-        self._buffered: dict[Hashable, BufferedBlock] = {}
+        self._buffered: dict[Hashable, _BufferedBlock] = {}
         self._sink = sink
         self._choice = sink.choice(0)
-        self._block_count = 0
+        self.block_count = 0
         self._server_tool_names: dict[str, str] = {}  # by the call's id
         self._has_text = False
-
-    @property
-    def has_started(self) -> bool:
-        """Whether any block has started."""
-        return self._block_count > 0
 
     # ------------------------------------------------------------ a block starts and stops
 
@@ -160,12 +132,12 @@ class ContentBlockReader:
         return keys
 
     def _next_key(self) -> int:
-        self._block_count += 1
-        return self._block_count - 1
+        self.block_count += 1
+        return self.block_count - 1
 
-    def _open_buffered(self, label: Hashable, kind: BufferedKind, raw: Json) -> BufferedBlock:
+    def _open_buffered(self, label: Hashable, kind: _BufferedKind, raw: Json) -> _BufferedBlock:
         self._sink.keep(BLOCK_SIZE + json_size(raw))
-        block = self._buffered[label] = BufferedBlock(self._next_key(), kind, raw)
+        block = self._buffered[label] = _BufferedBlock(self._next_key(), kind, raw)
         return block
 
     def _start_call(self, label: Hashable, tool_use: Json) -> None:
@@ -186,7 +158,7 @@ class ContentBlockReader:
         else:
             self.call_keys[label] = key
 
-    def _report_buffered(self, block: BufferedBlock) -> None:
+    def _report_buffered(self, block: _BufferedBlock) -> None:
         raw, text = block.raw, "".join(block.texts)
         if block.kind == "server_call":
             arguments = parse_json_or_text(text) if text else raw.get("input")
@@ -194,25 +166,21 @@ class ContentBlockReader:
             self._choice.server_tool(*_id_and_name(raw), "arguments", arguments, raw={"toolUse": raw})
         elif block.kind == "server_result":
             call_id, result_type = as_text(raw.get("toolUseId")), as_text(raw.get("type")) or ""
-            content = [{"text": "".join(item)} if isinstance(item, TextParts) else item for item in block.items]
+            content = [{"text": "".join(item)} if isinstance(item, _TextParts) else item for item in block.items]
             raw["content"] = content
             name = self._server_tool_names.get(call_id or "") or result_type.removesuffix("_result")
             self._choice.server_tool(call_id, name, "result", content, raw={"toolResult": raw})
         elif block.kind == "redacted":
-            redacted = {"reasoningContent": {"redactedContent": join_base64(block.texts)}}
+            redacted = {"reasoningContent": {"redactedContent": _join_base64(block.texts)}}
             self._choice.add_metadata({"opaque": redacted}, block.key)
         elif block.texts or raw.get("source"):
-            self._report_image(block)
-
-    def _report_image(self, block: BufferedBlock) -> None:
-        raw = block.raw
-        if block.texts:
-            raw["source"] = {"bytes": join_base64(block.texts)}
-        source = raw["source"] if isinstance(raw["source"], dict) else {}
-        location = source.get("s3Location")
-        url = as_text(location.get("uri")) if isinstance(location, dict) else None
-        media_type = f"image/{as_text(raw.get('format')) or 'png'}"
-        self._choice.file(media_type, as_text(source.get("bytes")), url, raw={"image": raw})
+            if block.texts:
+                raw["source"] = {"bytes": _join_base64(block.texts)}
+            source = raw["source"] if isinstance(raw["source"], dict) else {}
+            location = source.get("s3Location")
+            url = as_text(location.get("uri")) if isinstance(location, dict) else None
+            media_type = f"image/{as_text(raw.get('format')) or 'png'}"
+            self._choice.file(media_type, as_text(source.get("bytes")), url, raw={"image": raw})
 
     # ------------------------------------------------------------ deltas
 
@@ -301,15 +269,15 @@ class ContentBlockReader:
         self._buffer(block, redacted)
         return True
 
-    def _add_result(self, block: BufferedBlock, items: list[Any]) -> None:
+    def _add_result(self, block: _BufferedBlock, items: list[Any]) -> None:
         for number, item in enumerate(items):
             text = item["text"] if isinstance(item, dict) and item.keys() == {"text"} else None
             if not isinstance(text, str):
                 block.items.append(item)
                 self._add_size(block, json_size(item))
                 continue
-            if number or not block.items or not isinstance(block.items[-1], TextParts):
-                block.items.append(TextParts())
+            if number or not block.items or not isinstance(block.items[-1], _TextParts):
+                block.items.append(_TextParts())
             block.items[-1].append(text)  # a delta's first text continues the last text of the result
             self._add_size(block, len(text))
 
@@ -326,11 +294,11 @@ class ContentBlockReader:
             block.raw["source"] = source
         return True
 
-    def _buffer(self, block: BufferedBlock, text: str) -> None:
+    def _buffer(self, block: _BufferedBlock, text: str) -> None:
         block.texts.append(text)
         self._add_size(block, len(text))
 
-    def _add_size(self, block: BufferedBlock, size: int) -> None:
+    def _add_size(self, block: _BufferedBlock, size: int) -> None:
         if not self._sink.keep(PART_SIZE + size):
             block.texts.clear()
             block.items.clear()
@@ -374,3 +342,13 @@ def _without(body: Json, name: str) -> Json:
 
 def _dicts(value: Any) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _join_base64(parts: list[str]) -> str:
+    """Join parts that are separately base64 into one base64 text; join any other parts as text."""
+    if len(parts) > 1:
+        try:
+            return b64encode(b"".join(b64decode(part, validate=True) for part in parts)).decode()
+        except ValueError:
+            pass
+    return "".join(parts)

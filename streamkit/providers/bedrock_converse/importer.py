@@ -1,12 +1,11 @@
-"""Importer of Converse messages into history.
+"""The importer of Converse messages: messages to history, for conversations that exist already.
 
 Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html
 
 A user message contains results and a person's text: these become two contents. A system message among the others stays
-in its place. A cache point is a mark of the block
-before it. Reasoning keeps its signature or its encrypted form, and the parts of tools that the service runs are kept
-as they are. Rendered again the messages are the same, except that consecutive messages of one role are one, blank
-texts are absent, and a failed result is a text.
+in its place. A cache point is a mark of the block before it. Reasoning keeps its signature or its encrypted form, and
+the parts of tools that the service runs are kept as they are. Rendered again the messages are the same, except that
+consecutive messages of one role are one, blank texts are absent, and a failed result is a text.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from streamkit.history.json_data import to_json_data
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.bedrock_converse.media import parse_media_part
 from streamkit.providers.bedrock_converse.requests import read_cache_point
+from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.provider import Traits
 from streamkit.values.media import encode_binary
 
 __all__ = ["parse_messages"]
-
-Json = dict[str, Any]
 
 
 def parse_messages(
@@ -55,16 +53,15 @@ def parse_messages(
             _read_system(builder, message.get("content"))
             builder.describe(in_messages=True, provider=builder.provider)
             continue
-        reader = _AssistantReader(builder)
-        for part, mark in _with_marks(as_list(message.get("content"))):
-            if isinstance(part, str):
-                builder.text("ai" if role == "assistant" else "human", part)
-            elif not isinstance(part, dict):
-                builder.opaque("ai" if role == "assistant" else "human", part)
-            elif role == "assistant":
-                reader.read(part, mark)
-            else:
+        parts = _with_marks(as_list(message.get("content")))
+        if role == "assistant":
+            _read_assistant(builder, parts)
+            continue
+        for part, mark in parts:
+            if isinstance(part, dict):
                 _read_user_part(builder, part, mark)
+            elif not builder.text("human", part):
+                builder.opaque("human", part)
     return builder.build()
 
 
@@ -146,60 +143,54 @@ def _result_part(part: Any) -> Any:
     return part if media is None else to_stored_part(media)
 
 
-class _AssistantReader:
-    """A reader of one assistant message's parts."""
-
-    def __init__(self, builder: ContentBuilder) -> None:
-        self._builder = builder
-        self._open_server_call: ServerToolBlock | None = None  # a result directly after its call belongs to its block
-
-    def read(self, part: Json, mark: Any) -> None:
-        """Add the blocks of a part."""
-        builder = self._builder
+def _read_assistant(builder: ContentBuilder, parts: list[tuple[Any, Any]]) -> None:
+    """Read the parts of a message of the model; a result directly after a server call belongs to its block."""
+    open_server_call: ServerToolBlock | None = None
+    for part, mark in parts:
+        if not isinstance(part, dict):
+            if not builder.text("ai", part):
+                builder.opaque("ai", part)
+            continue
         extras = {} if mark is None else {"cache": mark}
-        server_call, self._open_server_call = self._open_server_call, None
-        use, result = part.get("toolUse"), part.get("toolResult")
+        server_call, open_server_call = open_server_call, None
+        use, result, cited = part.get("toolUse"), part.get("toolResult"), part.get("citationsContent")
         if part.keys() == {"text"} and isinstance(part["text"], str):
-            self._add_text(part["text"], extras)
+            _add_text(builder, part["text"], extras)
         elif isinstance(use, dict) and "type" not in use:
             builder.report_unread(use, ("toolUseId", "name", "input"), "a call")
             builder.call(use.get("name"), use.get("input"), raw_id=use.get("toolUseId"), extras=extras)
         elif isinstance(use, dict):
-            self._open_server_call = ServerToolBlock(
+            open_server_call = ServerToolBlock(
                 id=as_text(use.get("toolUseId")),
                 name=as_text(use.get("name")) or "",
                 arguments=use.get("input"),
                 raw=[part],
                 metadata=builder.provider_metadata(extras),
             )
-            builder.add_block("ai", self._open_server_call)
+            builder.add_block("ai", open_server_call)
         elif isinstance(result, dict) and server_call is not None and server_call.id == result.get("toolUseId"):
             server_call.result = result.get("content")
             server_call.raw.append(part)
             server_call.metadata.update(extras)
         elif isinstance(part.get("reasoningContent"), dict):
-            builder.add_block("ai", self._reasoning(part))
-        elif isinstance(part.get("citationsContent"), dict):
-            self._read_citations(part, extras)
+            builder.add_block("ai", _read_reasoning(builder, part))
+        elif isinstance(cited, dict):
+            texts = [item.get("text") for item in as_list(cited.get("content")) if isinstance(item, dict)]
+            text = "".join(text for text in texts if isinstance(text, str))
+            _add_text(builder, text, {**extras, "citations": cited.get("citations")})
         else:
             builder.opaque("ai", part, mark)
 
-    def _add_text(self, text: str, extras: Json) -> None:
-        if text:
-            block = create_block(TextBlock, text=text, metadata=self._builder.provider_metadata(extras))
-            self._builder.add_block("ai", block)
 
-    def _reasoning(self, part: Json) -> ReasoningBlock:
-        reasoning, metadata = part["reasoningContent"], self._builder.provider_metadata()
-        text = reasoning.get("reasoningText")
-        if reasoning.keys() == {"reasoningText"} and isinstance(text, dict) and isinstance(text.get("text"), str):
-            return create_block(
-                ReasoningBlock, text=text["text"], signature=as_text(text.get("signature")), metadata=metadata
-            )
-        return create_block(ReasoningBlock, opaque=part, metadata=metadata)
+def _add_text(builder: ContentBuilder, text: str, extras: Json) -> None:
+    if text:
+        builder.add_block("ai", create_block(TextBlock, text=text, metadata=builder.provider_metadata(extras)))
 
-    def _read_citations(self, part: Json, extras: Json) -> None:
-        cited = part["citationsContent"]
-        texts = [item.get("text") for item in as_list(cited.get("content")) if isinstance(item, dict)]
-        text = "".join(text for text in texts if isinstance(text, str))
-        self._add_text(text, {**extras, "citations": cited.get("citations")})
+
+def _read_reasoning(builder: ContentBuilder, part: Json) -> ReasoningBlock:
+    reasoning, metadata = part["reasoningContent"], builder.provider_metadata()
+    text = reasoning.get("reasoningText")
+    if reasoning.keys() == {"reasoningText"} and isinstance(text, dict) and isinstance(text.get("text"), str):
+        signature = as_text(text.get("signature"))
+        return create_block(ReasoningBlock, text=text["text"], signature=signature, metadata=metadata)
+    return create_block(ReasoningBlock, opaque=part, metadata=metadata)

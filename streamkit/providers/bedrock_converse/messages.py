@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history.content import (
-    Block,
     CacheMark,
     Content,
     FileBlock,
@@ -92,7 +91,9 @@ def build_request(
     if output is not None:
         merge_fields(body, output_fields(strict_output(output, STRICT)))
     client_tools, system_tools = _called_tools(rendered.messages)
-    specs = render_tools(tools, most_marks=MOST_CACHE_MARKS - _count_points(rendered))
+    contents = [body.get("system"), *(message.get("content") for message in rendered.messages)]
+    points = sum("cachePoint" in part for content in contents if isinstance(content, list) for part in content)
+    specs = render_tools(tools, most_marks=MOST_CACHE_MARKS - points)
     if not specs:
         specs = [tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
     system_specs = [{"systemTool": {"name": name}} for name in system_tools]
@@ -111,11 +112,6 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
         UnsupportedContent: The API does not accept it in this form.
     """
     return media_part(block)
-
-
-def _count_points(rendered: RenderedMessages) -> int:
-    contents = [rendered.request_fields.get("system"), *(message.get("content") for message in rendered.messages)]
-    return sum("cachePoint" in part for content in contents if isinstance(content, list) for part in content)
 
 
 def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
@@ -153,7 +149,13 @@ class ConverseRenderer(BlockRenderer):
             self.report("a system message from within the conversation was moved to the system text")
         parts: list[Json] = []
         for block in content.blocks:
-            added = self._system_parts(block)
+            added: list[Json] = []
+            if isinstance(block, TextBlock):
+                added = [self.text_block(block.text)] if block.text.strip() else []
+            elif isinstance(block, OpaqueBlock):
+                added = self.own_parts(block)
+            else:
+                self.report(f"a block of type {block.type!r} in a system message was left out")
             if added and (mark := cache_mark(block)) is not None:
                 added = self.mark_parts(added, mark)
             parts += added
@@ -162,14 +164,6 @@ class ConverseRenderer(BlockRenderer):
         else:
             self._system += parts
             self.system += [text for part in parts if isinstance(text := part.get("text"), str)]
-
-    def _system_parts(self, block: Block) -> list[Json]:
-        if isinstance(block, TextBlock):
-            return [self.text_block(block.text)] if block.text.strip() else []
-        if isinstance(block, OpaqueBlock):
-            return self.own_parts(block)
-        self.report(f"a block of type {block.type!r} in a system message was left out")
-        return []
 
     def finish(self) -> None:
         """Apply the rules for the order of messages and of the parts in them."""

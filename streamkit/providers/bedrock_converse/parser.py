@@ -19,7 +19,7 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.bedrock_converse.content_blocks import ContentBlockReader
+from streamkit.providers.bedrock_converse.content_blocks import ConverseBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
 from streamkit.providers.decoding.decoding import as_integer, as_text, error_message, report_unknown_fields
@@ -33,7 +33,7 @@ __all__ = ["BedrockConverseParser", "create_parser"]
 _decode = DECODER.decode
 _EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messageStart", "messageStop", "metadata")
 #: The fields of each event; ``p`` is padding.
-_FIELDS: Final = {
+_EVENT_FIELDS: Final = {
     "messageStart": frozenset({"role", "p"}),
     "contentBlockStart": frozenset({"contentBlockIndex", "start", "p"}),
     "contentBlockDelta": frozenset({"contentBlockIndex", "delta", "p"}),
@@ -59,7 +59,7 @@ class BedrockConverseParser:
         self._text = self._choice.text
         self._reasoning = self._choice.reasoning
         self._tool = self._choice.tool
-        self._blocks = ContentBlockReader(sink)
+        self._blocks = ConverseBlockReader(sink)
         self._text_at = self._blocks.text_keys.get
         self._reasoning_at = self._blocks.reasoning_keys.get
         self._call_at = self._blocks.call_keys.get
@@ -116,7 +116,7 @@ class BedrockConverseParser:
             if rest:
                 self._sink.unknown(rest)
         elif isinstance(output, dict) and isinstance(output.get("message"), dict):
-            self._body(output["message"], data)
+            self._complete_message(output["message"], data)
         elif (error := aws_frames.error_of_body(data)) is not None:
             self._sink.fail(error)
         elif data.get("error"):
@@ -139,16 +139,15 @@ class BedrockConverseParser:
             self._sink.unknown(raw)
 
     def _event(self, name: str, body: Any) -> None:
+        """Read an event as plain data."""
         if aws_frames.is_exception(name):
             self._sink.fail(aws_frames.to_stream_error(name, body))
-        elif not isinstance(body, dict) or name not in _EVENTS:
+            return
+        if not isinstance(body, dict) or name not in _EVENTS:
             self._sink.unknown({name: body})
-        else:
-            self._known_event(name, body)
-
-    def _known_event(self, name: str, body: Json) -> None:
-        if name in _FIELDS:
-            report_unknown_fields(self._sink, body, _FIELDS[name])
+            return
+        if name in _EVENT_FIELDS:
+            report_unknown_fields(self._sink, body, _EVENT_FIELDS[name])
         if name == "contentBlockDelta":
             delta = body.get("delta")
             if isinstance(delta, dict):
@@ -164,7 +163,7 @@ class BedrockConverseParser:
         elif name == "contentBlockStop":
             self._blocks.stop(body.get("contentBlockIndex"))
         elif name == "messageStart":
-            if self._blocks.has_started:
+            if self._blocks.block_count:
                 self._blocks.end()
                 self._sink.warn("message_restarted", "a message started inside the stream of another; both are kept")
             self._sink.heartbeat()
@@ -177,7 +176,7 @@ class BedrockConverseParser:
 
     def _message_stop(self, body: Json) -> None:
         self._blocks.end()
-        self._read_metadata(body)
+        self._keep_facts(body)
         reason = body.get("stopReason")
         self._has_stop = True
         if not is_reason(reason):
@@ -187,7 +186,7 @@ class BedrockConverseParser:
         if self._has_metadata:
             self._sink.terminate()
 
-    def _read_metadata(self, body: Json) -> None:
+    def _keep_facts(self, body: Json) -> None:
         """Keep the fields that describe the response: a guardrail's trace, metrics, the model's own fields."""
         kept = {str(name): value for name, value in body.items() if name not in _READ_ELSEWHERE and value is not None}
         report_unknown_fields(self._sink, kept, _METADATA)
@@ -196,22 +195,21 @@ class BedrockConverseParser:
 
     def _metadata(self, body: Json) -> None:
         self._has_metadata = True
-        self._read_metadata(body)
+        self._keep_facts(body)
         trace = body.get("trace")
         router = trace.get("promptRouter") if isinstance(trace, dict) else None
         if isinstance(router, dict):
             self._sink.identify(None, as_text(router.get("invokedModelId")))
-        self._report_usage(body)
+        self._report_usage(body.get("usage"))
         if self._has_stop:
             self._sink.terminate()
 
-    def _report_usage(self, body: Json) -> None:
-        """Report the tokens.
+    def _report_usage(self, usage: Any) -> None:
+        """Report the token counts.
 
         The service counts the parts of the prompt separately: ``inputTokens`` is what was neither read from the cache
         nor written to it, https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
         """
-        usage = body.get("usage")
         if not isinstance(usage, dict):
             return
         uncached = as_integer(usage.get("inputTokens"))
@@ -229,8 +227,8 @@ class BedrockConverseParser:
             )
         )
 
-    def _body(self, message: Json, body: Json) -> None:
-        """Read a response of Converse."""
+    def _complete_message(self, message: Json, body: Json) -> None:
+        """Read a response of Converse, which was not streamed."""
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict):

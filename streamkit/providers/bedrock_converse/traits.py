@@ -1,6 +1,6 @@
-"""Declared facts of Amazon Bedrock's Converse API.
+"""Declared facts of Amazon Bedrock's Converse API: its finish reasons, marks of its messages, and its traits.
 
-The marks by which messages of the Converse API are recognized.
+Its errors are in ``aws_frames``, for all APIs of the service.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""The writer of Bedrock Converse streams: events as the bytes that ConverseStream would have sent.
+"""The writer of Converse streams: events as the bytes that ConverseStream would have streamed.
 
 The parser reads the same turn from them, opaque state byte for byte. This wire has no field for the response's id nor
 for its model, and its blocks follow each other. This module must not depend on requests, sockets or clocks.
 
-Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html
-
-The events of a Converse stream as the body of a response that is not streamed.
-
-Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+Wire: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html and, of a response
+that is not streamed, .../API_runtime_Converse.html
 """
 
 from __future__ import annotations
@@ -30,64 +27,7 @@ from streamkit.providers.writing.encoding import citation_links, uncached_input_
 from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
 from streamkit.providers.writing.writer_shapes import SequentialWriter
 
-__all__ = [
-    "ConverseWriter",
-    "create_writer",
-    "error_body",
-    "error_event",
-    "fold_events",
-]
-
-
-def fold_events(events: list[Json]) -> Json:
-    """Return the response that the events build."""
-    blocks: dict[int, Json] = {}
-    inputs: dict[int, list[str]] = {}
-    body: Json = {}
-    for event in events:
-        ((name, fields),) = event.items()
-        index = fields.get("contentBlockIndex", 0)
-        if name == "contentBlockStart":
-            blocks[index] = {kind: dict(start) for kind, start in fields["start"].items()}
-            if "toolUse" in fields["start"]:
-                inputs[index] = []
-        elif name == "contentBlockDelta":
-            _add_delta(blocks.setdefault(index, {}), inputs.get(index), fields["delta"])
-        elif name in ("messageStop", "metadata"):
-            body |= fields
-    for index, parts in inputs.items():
-        text = "".join(parts)
-        parsed = finalize_arguments(text)
-        blocks[index]["toolUse"]["input"] = parsed.arguments if parsed.state == "complete" else text
-    return {"output": {"message": {"role": "assistant", "content": [*map(_cited, blocks.values())]}}, **body}
-
-
-def _add_delta(block: Json, inputs: list[str] | None, delta: Json) -> None:
-    for kind, value in delta.items():
-        if kind == "text":
-            block["text"] = block.get("text", "") + value
-        elif kind == "citation":
-            block.setdefault("citations", []).append(value)
-        elif kind == "toolUse" and inputs is not None:
-            inputs.append(value["input"])
-        elif kind == "toolResult":
-            block["toolResult"]["content"] = value
-        elif kind == "reasoningContent" and "redactedContent" not in value:
-            reasoning = block.setdefault("reasoningContent", {"reasoningText": {"text": ""}})["reasoningText"]
-            for name, text in value.items():
-                reasoning[name] = reasoning.get(name, "") + text
-        elif kind == "image":
-            block["image"] |= value
-        else:
-            block[kind] = value
-
-
-def _cited(block: Json) -> Json:
-    """Return a text with citations as the member that a complete body has for it."""
-    if "citations" not in block:
-        return block
-    return {"citationsContent": {"content": [{"text": block.get("text", "")}], "citations": block["citations"]}}
-
+__all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
 
 _STOP_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"content_filter": "content_filtered"})
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -146,7 +86,25 @@ class ConverseWriter(SequentialWriter):
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the events build."""
-        return fold_events(chunks)
+        blocks: dict[int, Json] = {}
+        inputs: dict[int, list[str]] = {}
+        body: Json = {}
+        for event in chunks:
+            ((name, fields),) = event.items()
+            index = fields.get("contentBlockIndex", 0)
+            if name == "contentBlockStart":
+                blocks[index] = {kind: dict(start) for kind, start in fields["start"].items()}
+                if "toolUse" in fields["start"]:
+                    inputs[index] = []
+            elif name == "contentBlockDelta":
+                _add_delta(blocks.setdefault(index, {}), inputs.get(index), fields["delta"])
+            elif name in ("messageStop", "metadata"):
+                body |= fields
+        for index, parts in inputs.items():
+            text = "".join(parts)
+            parsed = finalize_arguments(text)
+            blocks[index]["toolUse"]["input"] = parsed.arguments if parsed.state == "complete" else text
+        return {"output": {"message": {"role": "assistant", "content": [*map(_cited, blocks.values())]}}, **body}
 
     # ------------------------------------------------------------ blocks
 
@@ -293,3 +251,30 @@ def _usage_fields(usage: Usage) -> Json:
 def _web_citation(url: str, title: str) -> Json:
     """Return an address as a citation (API_runtime_CitationLocation, member ``web``)."""
     return {"title": title, "location": {"web": {"url": url}}}
+
+
+def _add_delta(block: Json, inputs: list[str] | None, delta: Json) -> None:
+    for kind, value in delta.items():
+        if kind == "text":
+            block["text"] = block.get("text", "") + value
+        elif kind == "citation":
+            block.setdefault("citations", []).append(value)
+        elif kind == "toolUse" and inputs is not None:
+            inputs.append(value["input"])
+        elif kind == "toolResult":
+            block["toolResult"]["content"] = value
+        elif kind == "reasoningContent" and "redactedContent" not in value:
+            reasoning = block.setdefault("reasoningContent", {"reasoningText": {"text": ""}})["reasoningText"]
+            for name, text in value.items():
+                reasoning[name] = reasoning.get(name, "") + text
+        elif kind == "image":
+            block["image"] |= value
+        else:
+            block[kind] = value
+
+
+def _cited(block: Json) -> Json:
+    """Return a text with citations as the member that a complete body has for it."""
+    if "citations" not in block:
+        return block
+    return {"citationsContent": {"content": [{"text": block.get("text", "")}], "citations": block["citations"]}}

@@ -30,7 +30,7 @@ class InvokeWriter(AnthropicWriter):
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
 
-    def stop(self) -> None:
+    def send_message_stop(self) -> None:
         """Write ``message_stop`` with Bedrock's own count, if the events have it."""
         raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
         metrics = raw.get(INVOCATION_METRICS) if isinstance(raw, dict) else None

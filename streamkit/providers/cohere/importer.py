@@ -1,6 +1,6 @@
-"""Importer of Cohere v2 messages into history.
+"""The importer of Cohere's messages: messages to history, for conversations that exist already.
 
-Wire      https://docs.cohere.com/v2/reference/chat
+Wire: https://docs.cohere.com/v2/reference/chat
 
 A plan is reasoning of the kind ``plan``. Rendered again the messages are the same, except that texts of one message are
 one string where there are no images, and citations are left out and reported. Other targets get the documents of a
@@ -16,11 +16,10 @@ from streamkit.history import Content, ImageBlock, ReasoningBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
 from streamkit.providers.cohere.messages import DOCUMENTS, documents_of, read_result
+from streamkit.providers.cohere.schema import Json
 from streamkit.providers.provider import Traits
 
 __all__ = ["parse_messages"]
-
-Json = dict[str, Any]
 
 _SPEAKERS = {"system": "system", "user": "human"}
 #: the fields that are read, by the role of the message
@@ -76,20 +75,14 @@ def _read_parts(builder: ContentBuilder, speaker: str, content: Any) -> None:
             builder.text(speaker, part)
         elif kind == "text" and builder.text(speaker, part.get("text")):
             builder.report_unread(part, ("type", "text"), "a text")
-        elif kind == "image_url" and speaker == "human" and (address := _address(part)) is not None:
-            builder.report_unread(part["image_url"], ("url",), "an image")
-            builder.add_block(speaker, ImageBlock(data=address))
+        elif kind == "image_url" and speaker == "human" and (image := _image_of(part)) is not None:
+            builder.report_unread(image, ("url",), "an image")
+            builder.add_block(speaker, ImageBlock(data=image["url"]))
         elif kind == "thinking" and speaker == "ai" and isinstance(part.get("thinking"), str):
             block = create_block(ReasoningBlock, text=part["thinking"], metadata=builder.provider_metadata())
             builder.add_block(speaker, block)
         else:
             builder.opaque(speaker, part)
-
-
-def _address(part: Json) -> str | None:
-    image = part.get("image_url")
-    address = image.get("url") if isinstance(image, dict) else None
-    return address if isinstance(address, str) else None
 
 
 def _read_assistant(builder: ContentBuilder, message: Json) -> None:
@@ -105,3 +98,9 @@ def _read_assistant(builder: ContentBuilder, message: Json) -> None:
             continue
         builder.report_unread(call, ("id", "type", "function"), "a call")
         builder.call(function.get("name"), function.get("arguments"), raw_id=call.get("id"))
+
+
+def _image_of(part: Json) -> Json | None:
+    """Return the image of a part; None if it has no address."""
+    image = part.get("image_url")
+    return image if isinstance(image, dict) and isinstance(image.get("url"), str) else None

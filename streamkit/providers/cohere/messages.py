@@ -1,29 +1,23 @@
-"""Renderer of history as Cohere v2 messages, and the fields of a request's body that a conversation decides.
+"""History as Cohere's messages, and the fields of a request's body that the conversation determines.
 
-Source    https://docs.cohere.com/v2/reference/chat and .../docs/tool-use-overview
+https://docs.cohere.com/v2/reference/chat and .../docs/tool-use-overview
 
 An assistant message contains text or calls, never both: "text content is not allowed when tool_calls are provided. If
 you wish to pass a tool plan, either pass thinking content (with thinking enabled) or use 'tool_plan'"
 (vercel/ai#5794). Text of the model with calls is therefore sent as the plan, which it was. Results follow their calls,
 one message each, in call order. A result is sent as a string, which "should be formatted as a JSON object string" and
 is one document that the model may cite; the list of documents is the other form. Neither can contain an image (the
-SDK's ToolContent is text or a document of text), so a user message after the results shows the images.
+SDK's ToolContent is text or a document of text), so a user message after the results shows the images. The documents
+that a result was made of are kept beside its text in history, and go back as long as the result is still theirs.
 
 Blocks that no message can contain are left out and reported in ``changes``. A person's image or file that the API does
 not accept raises; one of a tool is replaced by text. This module does not repair history: a call without a result stays
 one.
-
-Results of tools as documents, which Cohere's models cite by their ids.
-
-Source    https://docs.cohere.com/docs/tool-use-citations
-
-History has the text or the JSON of a result. The documents that it was made of are kept beside it, and go back to
-Cohere as long as the result is still theirs. This module does not depend on messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
@@ -50,54 +44,11 @@ from streamkit.providers.writing.encoding import data_as_json
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import is_url, quote_source, to_data_url
 
-__all__ = [
-    "DOCUMENTS",
-    "build_request",
-    "convert_media",
-    "documents_of",
-    "read_result",
-    "render_messages",
-    "restore_documents",
-]
+__all__ = ["DOCUMENTS", "build_request", "convert_media", "documents_of", "read_result", "render_messages"]
 
-
-DOCUMENTS = "documents"  #: the name of the parts in the metadata of a result
-
-
-def read_result(content: Any) -> Any:
-    """Return a result: a text, also one of a document of text, or the list of its parts."""
-    parts = [_text_of(part) for part in content] if isinstance(content, list) else content
-    return parse_result(parts)
-
-
-def documents_of(content: Any) -> list[Json] | None:
-    """Return the parts of a result if one is a document and all are of the API's form; else None."""
-    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        return None
-    is_valid = all(_is_document(part) or _is_text(part) for part in content)
-    return content if is_valid and any(_is_document(part) for part in content) else None
-
-
-def restore_documents(result: Any, metadata: Mapping[str, Any]) -> list[Json] | None:
-    """Return the documents that a result was made of; None if there are none, or if it was changed since."""
-    documents = documents_of(metadata.get(DOCUMENTS))
-    return documents if documents is not None and read_result(documents) == result else None
-
-
-def _is_document(part: Json) -> bool:
-    document = part.get("document") if part.get("type") == "document" else None
-    return isinstance(document, dict) and isinstance(document.get("data"), (str, dict))
-
-
-def _is_text(part: Json) -> bool:
-    return part.get("type") == "text" and isinstance(part.get("text"), str)
-
-
-def _text_of(part: Any) -> Any:
-    document = part.get("document") if isinstance(part, dict) and part.get("type") == "document" else None
-    if isinstance(document, dict) and isinstance(document.get("data"), str) and document.keys() <= {"data", "id"}:
-        return {"type": "text", "text": document["data"]}
-    return part
+#: The name of the parts of a result in its metadata: Cohere's models cite documents by their ids
+#: (https://docs.cohere.com/docs/tool-use-citations).
+DOCUMENTS = "documents"
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
@@ -147,10 +98,7 @@ def convert_media(block: Media, traits: Traits) -> Json:
     Raises:
         UnsupportedContent: the API does not accept its form.
     """
-    return _image_part(block.data if isinstance(block, ImageBlock) else _image_of_file(block))
-
-
-def _image_part(data: str) -> Json:
+    data = block.data if isinstance(block, ImageBlock) else _image_of_file(block)
     if not is_url(data) and not (data.startswith("data:image/") and ";base64," in data):
         raise UnsupportedContent(
             f"Cohere accepts an image as a base64 data URL or an http(s) URL, not {quote_source(data)}"
@@ -257,7 +205,9 @@ class CohereRenderer(RoleRenderer[Traits]):
         call_id = self.ids.result_id(block)
         text, media = self.text_and_media(block)
         is_own = self.is_from_target(block) and block.error is None
-        documents = restore_documents(block.result, block.metadata) if is_own else None
+        documents = documents_of(block.metadata.get(DOCUMENTS)) if is_own else None
+        if documents is not None and read_result(documents) != block.result:
+            documents = None  # the result was changed since
         message = {"role": "tool", "tool_call_id": call_id, "content": documents or text}
         name = block.name or self._tool_names.get(block.call_id)
         self.buffer_result(self._call_places.get(call_id, len(self._call_places)), message, caption(media, name))
@@ -265,3 +215,36 @@ class CohereRenderer(RoleRenderer[Traits]):
 
 def _text_part(text: str) -> Json:
     return {"type": "text", "text": text}
+
+
+# ---------------------------------------------------------------- results as documents
+
+
+def read_result(content: Any) -> Any:
+    """Return a result: a text, also one of a document of text, or the list of its parts."""
+    parts = [_text_of(part) for part in content] if isinstance(content, list) else content
+    return parse_result(parts)
+
+
+def documents_of(content: Any) -> list[Json] | None:
+    """Return the parts of a result if one is a document and all are of the API's form; else None."""
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        return None
+    is_valid = all(_is_document(part) or _is_text(part) for part in content)
+    return content if is_valid and any(_is_document(part) for part in content) else None
+
+
+def _is_document(part: Json) -> bool:
+    document = part.get("document") if part.get("type") == "document" else None
+    return isinstance(document, dict) and isinstance(document.get("data"), (str, dict))
+
+
+def _is_text(part: Json) -> bool:
+    return part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _text_of(part: Any) -> Any:
+    document = part.get("document") if isinstance(part, dict) and part.get("type") == "document" else None
+    if isinstance(document, dict) and isinstance(document.get("data"), str) and document.keys() <= {"data", "id"}:
+        return {"type": "text", "text": document["data"]}
+    return part

@@ -1,14 +1,10 @@
-"""Parser of Cohere's v2 chat stream.
+"""The parser of Cohere's v2 chat streams.
 
-The fast path is an event in the form that the vendor sends: one decode, a few attributes, one call of the sink. All
-else is read as plain data, so that a field of an unexpected type costs that field and not the turn.
+The fast path is an event in the form that the vendor sends: one decode, a few attributes, one call of the sink. Such an
+event has only the fields of ``schema``. All else is read as plain data, so that a field of an unexpected type costs
+that field and not the turn, and a field that is not known is reported.
 
-This module does not depend on canonical ids, on the completeness of JSON, on history or on I/O.
-
-The objects in an event of Cohere as plain data, and the report of their unknown fields.
-
-An event of the usual form is decoded to structs, which have no other fields. This module must not depend on the state
-of a stream.
+This module must not depend on canonical ids, on the completeness of JSON, on history or on I/O.
 """
 
 from __future__ import annotations
@@ -29,11 +25,11 @@ from streamkit.providers.cohere.schema import (
     EVENT_FIELDS,
     FUNCTION_FIELDS,
     MESSAGE_FIELDS,
+    CallDelta,
     ContentDelta,
     Event,
     Json,
     MessageDelta,
-    ToolCallDelta,
 )
 from streamkit.providers.cohere.traits import FINISH_REASONS
 from streamkit.providers.decoding.decoding import (
@@ -50,51 +46,7 @@ from streamkit.providers.decoding.log_probabilities import read_log_probabilitie
 from streamkit.providers.provider import Sink, Traits
 from streamkit.values.indexes import normalize_index
 
-__all__ = [
-    "CohereParser",
-    "as_object",
-    "create_parser",
-    "message_in",
-    "numbered",
-    "report_event_fields",
-]
-
-
-def report_event_fields(event: Json, sink: Sink) -> None:
-    """Report the fields of an event, or of a body, that no event of this package describes."""
-    report_unknown_fields(sink, event, EVENT_FIELDS)
-    report_unknown_fields(sink, event.get("delta"), DELTA_FIELDS, "delta.")
-    message = message_in(event) or as_object(event.get("message"))
-    report_unknown_fields(sink, message, MESSAGE_FIELDS, "message.")
-    for _, call in numbered(message.get("tool_calls")):
-        function = as_object(call).get("function")
-        if isinstance(function, dict):  # another call is unknown as a whole, as is a part below
-            report_unknown_fields(sink, call, CALL_FIELDS, "tool_call.")
-            report_unknown_fields(sink, function, FUNCTION_FIELDS, "tool_call.function.")
-    for _, part in numbered(message.get("content")):
-        if as_object(part).keys() & {"text", "thinking"}:
-            report_unknown_fields(sink, part, CONTENT_FIELDS, "content.")
-
-
-def message_in(event: Json) -> Json | None:
-    """Return the message of an event; None if it has none."""
-    delta = event.get("delta")
-    message = delta.get("message") if isinstance(delta, dict) else None
-    return message if isinstance(message, dict) else None
-
-
-def numbered(value: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the numbered values of a field that is one object in a stream and a list of objects in a body."""
-    if isinstance(value, list):
-        yield from enumerate(value)
-    elif value is not None and value != "":
-        yield 0, value
-
-
-def as_object(value: Any) -> Json:
-    """Return a value if it is an object, else an empty object."""
-    return value if isinstance(value, dict) else {}
-
+__all__ = ["CohereParser", "create_parser"]
 
 _decode = DECODER.decode
 #: The one field of the message that an event has an increment of.
@@ -129,7 +81,7 @@ class CohereParser:
         self._tool = self._choice.tool
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """Parse one SSE event."""
+        """Read one SSE event."""
         if name == b"error":
             self._parse_slow(name, data)
             return
@@ -154,7 +106,7 @@ class CohereParser:
                         return
             elif kind == "tool-call-delta":
                 call = message.tool_calls
-                if call.__class__ is ToolCallDelta and call.id is None and index.__class__ is int:
+                if call.__class__ is CallDelta and call.id is None and index.__class__ is int:
                     function = call.function
                     if function is not None and function.name is None:
                         text = function.arguments
@@ -196,7 +148,7 @@ class CohereParser:
         """Read the start of a content, a call or a citation, if there is nothing unusual in it."""
         if kind == "tool-call-start":
             call = message.tool_calls
-            if not isinstance(call, ToolCallDelta) or (function := call.function) is None:
+            if not isinstance(call, CallDelta) or (function := call.function) is None:
                 return False
             if not isinstance(function.arguments, (str, NoneType)):
                 return False
@@ -209,21 +161,21 @@ class CohereParser:
                 return False
             return content.text in _NO_TEXT and content.thinking in _NO_TEXT
         if kind == "citation-start":
-            for _, citation in numbered(message.citations):
+            for _, citation in _numbered(message.citations):
                 self._choice.citation(citation)
             return True
         return False
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """Parse one event as plain data, or a body that was not streamed."""
+        """Read one event as plain data, or a body that was not streamed."""
         kind = data.get("type")
         field = _FIELD_OF_EVENT.get(kind) if isinstance(kind, str) else None
         if field is not None:
-            message = message_in(data)
+            message = _message_in(data)
             if message is None:
                 self._sink.unknown(data)
             else:
-                report_event_fields(data, self._sink)
+                _report_event_fields(data, self._sink)
                 index, starts = normalize_index(data.get("index")), kind == "tool-call-start"
                 self._read_message({field: message.get(field)}, index, starts=starts)
                 self._read_logprobs(data.get("logprobs"), ("content", index))
@@ -234,17 +186,17 @@ class CohereParser:
         elif kind == "citation-end":
             self._sink.heartbeat()
         elif kind == "message-start":
-            report_event_fields(data, self._sink)
+            _report_event_fields(data, self._sink)
             self._sink.identify(as_text(data.get("id")), None)
-            self._read_message(message_in(data) or {}, 0, starts=True, is_complete=True)
+            self._read_message(_message_in(data) or {}, 0, starts=True, is_complete=True)
         elif kind == "message-end":
-            report_event_fields(data, self._sink)
+            _report_event_fields(data, self._sink)
             if data.get("id"):
                 self._sink.identify(as_text(data["id"]), None)
             delta = data.get("delta")
             self._read_ending({**data, **delta} if isinstance(delta, dict) else data)
         elif kind is None and isinstance(data.get("message"), dict) and "done" not in data:  # a line of Ollama has that
-            report_event_fields(data, self._sink)
+            _report_event_fields(data, self._sink)
             self._sink.identify(as_text(data.get("id")), None)
             self._read_message(data["message"], 0, starts=True, is_complete=True)
             self._read_logprobs(data.get("logprobs"), ("content", 0))
@@ -260,7 +212,7 @@ class CohereParser:
     # ------------------------------------------------------------ frames that are not a plain delta
 
     def _parse_slow(self, name: bytes, data: bytes) -> None:
-        """Parse a frame that is not a plain delta, or that the strict decoder refused."""
+        """Read a frame that is not a plain delta, or that the strict decoder refused."""
         try:
             raw = read_json(data)
         except (RecursionError, ValueError) as error:
@@ -295,23 +247,21 @@ class CohereParser:
             starts: each call is a new one.
             is_complete: no more of its calls will follow.
         """
-        self._read_plan(message.get("tool_plan"))
-        for number, part in numbered(message.get("content")):
-            self._read_content(part, ("content", (index, number) if number else index))
-        for number, call in numbered(message.get("tool_calls")):
-            key = ("call", (index, number) if number else index)
-            self._read_call(call, key, starts=starts)
-            if is_complete:
-                self._choice.end_block(key)
-        for _, citation in numbered(message.get("citations")):
-            self._choice.citation(citation)
-
-    def _read_plan(self, plan: Any) -> None:
+        plan = message.get("tool_plan")
         if isinstance(plan, str):
             if plan:
                 self._reasoning(plan, "plan")
         elif plan is not None:
             self._sink.unknown({"tool_plan": plan})
+        for number, part in _numbered(message.get("content")):
+            self._read_content(part, ("content", (index, number) if number else index))
+        for number, call in _numbered(message.get("tool_calls")):
+            key = ("call", (index, number) if number else index)
+            self._read_call(call, key, starts=starts)
+            if is_complete:
+                self._choice.end_block(key)
+        for _, citation in _numbered(message.get("citations")):
+            self._choice.citation(citation)
 
     def _read_content(self, part: Any, key: Hashable) -> None:
         if isinstance(part, str):
@@ -346,9 +296,9 @@ class CohereParser:
 
     def _read_ending(self, ending: Json) -> None:
         """Read the fields of a ``message-end`` or a body that concern the end."""
-        error = ending.get("error") and {  # with its error_type
-            name: value for name, value in ending.items() if str(name).startswith("error")
-        }
+        error: Json | None = None
+        if ending.get("error"):  # with its error_type
+            error = {name: value for name, value in ending.items() if str(name).startswith("error")}
         self._read_end(ending.get("usage"), ending.get("finish_reason"), error)
 
     def _read_end(self, usage: Any, reason: Any, error: Json | None) -> None:
@@ -370,7 +320,7 @@ class CohereParser:
         """
         if not isinstance(usage, dict) or not usage:
             return
-        tokens, billed = as_object(usage.get("tokens")), as_object(usage.get("billed_units"))
+        tokens, billed = _as_object(usage.get("tokens")), _as_object(usage.get("billed_units"))
         prompt, output = as_integer(tokens.get("input_tokens")), as_integer(tokens.get("output_tokens"))
         self._sink.usage(
             Usage(
@@ -387,3 +337,39 @@ def _is_empty(message: MessageDelta) -> bool:
     """Return True if a message has nothing yet, as at the start of a stream."""
     fields = (message.content, message.tool_plan, message.tool_calls, message.citations)
     return all(field is None or field == "" or field == [] for field in fields)
+
+
+def _report_event_fields(event: Json, sink: Sink) -> None:
+    """Report the fields of an event, or of a body, that this wire does not have."""
+    report_unknown_fields(sink, event, EVENT_FIELDS)
+    report_unknown_fields(sink, event.get("delta"), DELTA_FIELDS, "delta.")
+    message = _message_in(event) or _as_object(event.get("message"))
+    report_unknown_fields(sink, message, MESSAGE_FIELDS, "message.")
+    for _, call in _numbered(message.get("tool_calls")):
+        function = _as_object(call).get("function")
+        if isinstance(function, dict):  # another call is unknown as a whole, as is a part below
+            report_unknown_fields(sink, call, CALL_FIELDS, "tool_call.")
+            report_unknown_fields(sink, function, FUNCTION_FIELDS, "tool_call.function.")
+    for _, part in _numbered(message.get("content")):
+        if _as_object(part).keys() & {"text", "thinking"}:
+            report_unknown_fields(sink, part, CONTENT_FIELDS, "content.")
+
+
+def _message_in(event: Json) -> Json | None:
+    """Return the message of an event; None if it has none."""
+    delta = event.get("delta")
+    message = delta.get("message") if isinstance(delta, dict) else None
+    return message if isinstance(message, dict) else None
+
+
+def _numbered(value: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the numbered values of a field that is one object in a stream and a list of objects in a body."""
+    if isinstance(value, list):
+        yield from enumerate(value)
+    elif value is not None and value != "":
+        yield 0, value
+
+
+def _as_object(value: Any) -> Json:
+    """Return a value if it is an object, else an empty object."""
+    return value if isinstance(value, dict) else {}

@@ -1,17 +1,13 @@
-"""Settings of a Cohere v2 request, read and written: https://docs.cohere.com/v2/reference/chat.
-
-Tools and the tool choice of a Cohere v2 request, read and written.
+"""The settings, tools, tool choice and strict mode of a Cohere v2 request, read and written.
 
 https://docs.cohere.com/v2/reference/chat. One switch, ``strict_tools``, makes all tools strict.
-
-The strict mode of Cohere's chat API.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from streamkit.providers.cohere.schema import Json
 from streamkit.providers.contract.traits import budget_for
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import BodyFields, is_integer, is_object
@@ -39,8 +35,66 @@ __all__ = [
 ]
 
 
-Json = dict[str, Any]
+# https://docs.cohere.com/docs/structured-outputs#parameter-types-support and .../tool-use-parameter-types (read
+# 2026-11): one switch for the request; no range of a number or a length; these formats; patterns only without ^ and $,
+# which few are; a required parameter in each tool, 200 fields in all of them.
+STRICT = StrictProfile(
+    "Cohere",
+    keywords={"format": frozenset(("date-time", "uuid", "date", "time"))},
+    some_required=True,
+    all_or_none=True,
+    fields=200,
+)
+_CHOICES = {"NONE": "none", "REQUIRED": "required"}
+_NAMES = {"auto": None, "none": "NONE", "required": "REQUIRED"}
+#: The neutral value of ``thinking.type``.
 _MODES = {"enabled": "auto", "disabled": "off"}
+
+
+# ---------------------------------------------------------------- tools and the tool choice
+
+
+def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
+    """Take the tools of a body and return them."""
+    tools = read_tool_list(fields, lambda raw: read_function_tool(raw, traits.name), traits.name)
+    if fields.get("strict_tools") is True:
+        fields.take("strict_tools")
+        strict = {"strict": True}
+        tools = [copy_with(tool, **strict) if isinstance(tool, ToolDefinition) else tool for tool in tools]
+    return tools
+
+
+def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
+    """Take the tool choice and return it; None if there is none, and one of another form stays in the body."""
+    choice = fields.get("tool_choice")
+    if not isinstance(choice, str) or choice not in _CHOICES:
+        return None
+    fields.take("tool_choice")
+    return _CHOICES[choice]
+
+
+def render_tool_fields(tools: Sequence[OfferedTool], choice: ToolChoice | None) -> Json:
+    """Return the fields of the tools and of the choice among them.
+
+    Raises:
+        UsageError: the choice names no tool, or a strict tool's schema cannot be converted.
+    """
+    offered, mode = select_tools(choice, tools)
+    fields: Json = {}
+    if offered:
+        strict = strict_schemas(offered, STRICT)
+        fields["tools"] = [
+            tool.raw if isinstance(tool, HostedTool) else render_function_tool(tool, strict.get(tool.name))
+            for tool in offered
+        ]
+        if strict:
+            fields["strict_tools"] = True
+        if (name := _NAMES[mode]) is not None:
+            fields["tool_choice"] = name
+    return fields
+
+
+# ---------------------------------------------------------------- settings
 
 
 def read_settings(fields: BodyFields, traits: Traits) -> Json:
@@ -84,57 +138,3 @@ def output_fields(output: OutputFormat) -> Json:
     """Return the field of the output format: https://docs.cohere.com/reference/chat-stream#request.body.response_format."""
     schema = {"json_schema": output.json_schema or {}} if output.type == "json_schema" else {}
     return {"response_format": {"type": "text" if output.type == "text" else "json_object", **schema}}
-
-
-# https://docs.cohere.com/docs/structured-outputs#parameter-types-support and .../tool-use-parameter-types (read
-# 2026-11): one switch for the request; no range of a number or a length; these formats; patterns only without ^ and $,
-# which few are; a required parameter in each tool, 200 fields in all of them.
-STRICT = StrictProfile(
-    "Cohere",
-    keywords={"format": frozenset(("date-time", "uuid", "date", "time"))},
-    some_required=True,
-    all_or_none=True,
-    fields=200,
-)
-_CHOICES = {"NONE": "none", "REQUIRED": "required"}
-_NAMES = {"auto": None, "none": "NONE", "required": "REQUIRED"}
-
-
-def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
-    """Take the tools of a body and return them."""
-    tools = read_tool_list(fields, lambda raw: read_function_tool(raw, traits.name), traits.name)
-    if fields.get("strict_tools") is True:
-        fields.take("strict_tools")
-        strict = {"strict": True}
-        tools = [copy_with(tool, **strict) if isinstance(tool, ToolDefinition) else tool for tool in tools]
-    return tools
-
-
-def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
-    """Take the tool choice and return it; None if there is none, and one of another form stays in the body."""
-    choice = fields.get("tool_choice")
-    if not isinstance(choice, str) or choice not in _CHOICES:
-        return None
-    fields.take("tool_choice")
-    return _CHOICES[choice]
-
-
-def render_tool_fields(tools: Sequence[OfferedTool], choice: ToolChoice | None) -> Json:
-    """Return the fields of the tools and of the choice among them.
-
-    Raises:
-        UsageError: the choice names no tool, or a strict tool's schema cannot be converted.
-    """
-    offered, mode = select_tools(choice, tools)
-    fields: Json = {}
-    if offered:
-        strict = strict_schemas(offered, STRICT)
-        fields["tools"] = [
-            tool.raw if isinstance(tool, HostedTool) else render_function_tool(tool, strict.get(tool.name))
-            for tool in offered
-        ]
-        if strict:
-            fields["strict_tools"] = True
-        if (name := _NAMES[mode]) is not None:
-            fields["tool_choice"] = name
-    return fields

@@ -1,6 +1,6 @@
-"""Types of the events of Cohere's v2 chat stream.
+"""The wire format of Cohere's v2 chat stream: the types of its events.
 
-Source: https://docs.cohere.com/v2/docs/streaming and .../tool-use-streaming, the reference at
+Wire: https://docs.cohere.com/v2/docs/streaming and .../tool-use-streaming, the reference at
 https://docs.cohere.com/v2/reference/chat-stream, and the types of the vendor's SDK. Every chunk is an SSE event; the
 event's name is also the chunk's ``type``:
 
@@ -22,7 +22,7 @@ objects; libraries that expected a list in the stream lost the calls (genkit-ai/
 citations have indexes of their own, each from 0. Leaves are ``Any``. A body that was not streamed is read as plain
 data, as is an event with a field that is not declared here, which the decoder refuses.
 
-This module does not depend on sinks, history or requests.
+This module must not depend on sinks, history or requests.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = [
     "EVENT_FIELDS",
     "FUNCTION_FIELDS",
     "MESSAGE_FIELDS",
+    "CallDelta",
     "ContentDelta",
     "Event",
     "Json",
     "MessageDelta",
-    "ToolCallDelta",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -72,7 +72,7 @@ class FunctionDelta(Struct, gc=False, forbid_unknown_fields=True):
     name: Any = None
 
 
-class ToolCallDelta(Struct, gc=False, forbid_unknown_fields=True):
+class CallDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The call of an event; a ``tool-call-delta`` has only ``function``."""
 
     function: FunctionDelta | None = None
@@ -85,7 +85,7 @@ class MessageDelta(Struct, gc=False, forbid_unknown_fields=True):
 
     content: ContentDelta | list[Any] | None = None
     tool_plan: Any = None
-    tool_calls: ToolCallDelta | list[Any] | None = None
+    tool_calls: CallDelta | list[Any] | None = None
     citations: Any = None
     role: Any = None
 

@@ -1,8 +1,6 @@
-"""Declared facts of Cohere's chat API, version 2.
+"""Declared facts of Cohere's chat API, version 2: its errors, finish reasons, marks of its messages, and its traits.
 
-The meaning of Cohere's errors, which have a status and a message only. This module must not depend on events.
-
-The marks by which Cohere's messages are recognized.
+Its errors have a status and a message only. This module must not depend on events.
 """
 
 from __future__ import annotations

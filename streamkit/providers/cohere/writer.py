@@ -1,12 +1,8 @@
-"""The writer of Cohere streams: events as the bytes that api.cohere.com would have sent.
+"""The writer of Cohere streams: events as the bytes that api.cohere.com would have streamed.
 
-Parsed again, the stream is the same turn. This module does not depend on requests, sockets or clocks.
+The parser reads the same turn from them. This module must not depend on requests, sockets or clocks.
 
-Wire: https://docs.cohere.com/v2/reference/chat-stream
-
-The events of a Cohere stream as the body of a response that is not streamed.
-
-Wire: https://docs.cohere.com/v2/reference/chat
+Wire: https://docs.cohere.com/v2/reference/chat-stream and, of a response that is not streamed, .../chat
 """
 
 from __future__ import annotations
@@ -25,48 +21,7 @@ from streamkit.providers.writing.encoding import citation_links, encode_chunk, e
 from streamkit.providers.writing.wire_writer import WriterOptions
 from streamkit.providers.writing.writer_shapes import SequentialWriter
 
-__all__ = [
-    "CohereWriter",
-    "create_writer",
-    "error_body",
-    "error_event",
-    "fold_events",
-]
-
-
-def fold_events(events: list[Json]) -> Json:
-    """Return the response that the events build."""
-    contents: list[Json] = []
-    calls: list[Json] = []
-    citations: list[Json] = []
-    plan: list[str] = []
-    body: Json = {}
-    for event in events:
-        message = event.get("delta", {}).get("message", {})
-        kind = event["type"]
-        if kind == "message-start":
-            body["id"] = event["id"]
-        elif kind == "content-start":
-            contents.append(dict(message["content"]))
-        elif kind == "content-delta":
-            for name, text in message["content"].items():
-                contents[-1][name] += text
-            if "logprobs" in event:
-                body["logprobs"] = [*body.get("logprobs", ()), event["logprobs"]]
-        elif kind == "tool-plan-delta":
-            plan.append(message["tool_plan"])
-        elif kind == "tool-call-start":
-            call = message["tool_calls"]
-            calls.append({**call, "function": dict(call["function"])})
-        elif kind == "tool-call-delta":
-            calls[-1]["function"]["arguments"] += message["tool_calls"]["function"]["arguments"]
-        elif kind == "citation-start":
-            citations.append(message["citations"])
-        elif kind == "message-end":
-            body |= event["delta"]
-    message = {"role": "assistant"}
-    fields = {"content": contents, "tool_plan": "".join(plan), "tool_calls": calls, "citations": citations}
-    return {**body, "message": {**message, **{name: value for name, value in fields.items() if value}}}
+__all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
 
 # A reason for which the vendor has no name is the neutral one in capitals.
@@ -137,7 +92,37 @@ class CohereWriter(SequentialWriter):
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the events build."""
-        return fold_events(chunks)
+        contents: list[Json] = []
+        calls: list[Json] = []
+        citations: list[Json] = []
+        plan: list[str] = []
+        body: Json = {}
+        for event in chunks:
+            message = event.get("delta", {}).get("message", {})
+            kind = event["type"]
+            if kind == "message-start":
+                body["id"] = event["id"]
+            elif kind == "content-start":
+                contents.append(dict(message["content"]))
+            elif kind == "content-delta":
+                for name, text in message["content"].items():
+                    contents[-1][name] += text
+                if "logprobs" in event:
+                    body["logprobs"] = [*body.get("logprobs", ()), event["logprobs"]]
+            elif kind == "tool-plan-delta":
+                plan.append(message["tool_plan"])
+            elif kind == "tool-call-start":
+                call = message["tool_calls"]
+                calls.append({**call, "function": dict(call["function"])})
+            elif kind == "tool-call-delta":
+                calls[-1]["function"]["arguments"] += message["tool_calls"]["function"]["arguments"]
+            elif kind == "citation-start":
+                citations.append(message["citations"])
+            elif kind == "message-end":
+                body |= event["delta"]
+        message = {"role": "assistant"}
+        fields = {"content": contents, "tool_plan": "".join(plan), "tool_calls": calls, "citations": citations}
+        return {**body, "message": {**message, **{name: value for name, value in fields.items() if value}}}
 
     # ------------------------------------------------------------ contents
 

@@ -1,6 +1,6 @@
-"""Importer of Gemini's contents as history.
+"""The importer of Gemini's contents: messages to history, for conversations that exist already.
 
-Wire      https://ai.google.dev/api/caching#Content
+Wire: https://ai.google.dev/api/caching#Content
 
 Both spellings are accepted, REST's ``functionCall`` and google-genai's ``function_call``. A signature stays with its
 part. Ids are optional: a result without one belongs to the first call of its function in the turn before that has no
@@ -12,7 +12,7 @@ The chats of Google's SDKs keep each chunk of a stream as a content of its own (
 https://github.com/googleapis/js-genai/blob/main/src/chats.ts). Consecutive contents of the model are therefore one
 turn, and a text that was split between them is one block.
 
-This module does not depend on streams or on rendering.
+This module must not depend on streams or on rendering.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.decoding.decoding import as_text, compact_json
-from streamkit.providers.gemini.data_parts import PART_METADATA, TEXT_METADATA
-from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
+from streamkit.providers.gemini.schema import PART_METADATA, SIGNATURE, TEXT_METADATA, signature_of, to_camel_case
 from streamkit.providers.provider import Traits
 from streamkit.providers.rendering.media import join_text_and_media
 from streamkit.values.media import to_data_url, to_standard_base64

@@ -1,9 +1,9 @@
 """Images and files as parts of Gemini: data inline, or a URI.
 
-Source    https://ai.google.dev/api/caching#Part (``inlineData``, ``fileData``), and for results of tools
-          https://ai.google.dev/gemini-api/docs/function-calling#multimodal
+https://ai.google.dev/api/caching#Part (``inlineData``, ``fileData``), and for results of tools
+https://ai.google.dev/gemini-api/docs/function-calling#multimodal
 
-This module converts single values and does not depend on contents or their order.
+This module converts single values and must not depend on contents or their order.
 """
 
 from __future__ import annotations

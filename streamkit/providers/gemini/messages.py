@@ -1,6 +1,6 @@
-"""Renderer of history as Gemini's contents, and the fields of a request's body that a conversation decides.
+"""History as Gemini's contents, and the fields of a request's body that the conversation determines.
 
-Source    https://ai.google.dev/gemini-api/docs/function-calling, https://ai.google.dev/api/caching#Content
+https://ai.google.dev/gemini-api/docs/function-calling, https://ai.google.dev/api/caching#Content
 
 The form follows from what the API refuses:
 
@@ -39,7 +39,6 @@ from streamkit.history.content import (
 )
 from streamkit.output import OutputType
 from streamkit.providers.contract.origin import models_of
-from streamkit.providers.gemini.data_parts import PART_METADATA
 from streamkit.providers.gemini.media import (
     file_part,
     image_part,
@@ -48,7 +47,7 @@ from streamkit.providers.gemini.media import (
     restore_references,
 )
 from streamkit.providers.gemini.requests import output_fields, render_tool_choice, render_tools
-from streamkit.providers.gemini.schema import SIGNATURE
+from streamkit.providers.gemini.schema import PART_METADATA, SIGNATURE
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.rendering.media import (
     Media,

@@ -1,18 +1,14 @@
-"""The fields of Gemini's candidates that describe the response and have no event.
+"""What Gemini's responses report beside their parts: metadata of the response and token counts.
 
-Wire      https://ai.google.dev/api/generate-content#candidate
+Wire: https://ai.google.dev/api/generate-content#candidate and #UsageMetadata
 
-They are kept as metadata of the response, by the provider's names; those of further candidates under
-``candidates.1.avgLogprobs``. Of ``continuationToken``, with which a request resumes a response that stopped or broke,
-the latest counts. Log probabilities arrive in every chunk for its tokens: their lists are joined and reported at the
-end. This module does not depend on parts, usage or finish reasons.
+The fields of candidates that have no event are kept as metadata of the response, by the provider's names; those of
+further candidates under ``candidates.1.avgLogprobs``. Of ``continuationToken``, with which a request resumes a response
+that stopped or broke, the latest counts. Log probabilities arrive in every chunk for its tokens: their lists are joined
+and reported at the end.
 
-Token counts of a Gemini stream.
-
-Wire      https://ai.google.dev/api/generate-content#UsageMetadata
-
-Every chunk has the counts so far. The last count of each field is used and nothing is added up over chunks
-(docs/rules.md, "Usage"). This module does not depend on candidates or parts.
+Every chunk has the token counts so far. The last count of each field is used and nothing is added up over chunks
+(docs/rules.md, "Usage"). This module must not depend on parts or finish reasons.
 """
 
 from __future__ import annotations

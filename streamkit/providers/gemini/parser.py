@@ -1,7 +1,7 @@
-"""Parser of Gemini's ``streamGenerateContent``.
+"""The parser of Gemini's ``streamGenerateContent`` streams.
 
-Wire      https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/thought-signatures
-          https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
+Wire: https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/thought-signatures
+https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
 
 Every chunk is a complete response that contains only the new parts. There is no terminator: the finish reason confirms
 the turn. A part contains one kind of data (text, a thought, a complete call, a file, a step of a tool that Google ran).
@@ -9,13 +9,7 @@ A signature belongs to the part that it came on, also if the text of that part i
 signature with another part without a signature". Signed text is therefore a block of its own, separate from unsigned
 text before and after it.
 
-This module does not depend on accumulation, history or I/O.
-
-Finish reasons of a Gemini stream: names, an SDK's enum members or numbers, to their neutral meaning.
-
-Wire      https://ai.google.dev/api/generate-content#FinishReason
-
-The names are in ``traits.FINISH_REASONS``. This module does not depend on chunks or sinks.
+It must not depend on accumulation, history or I/O.
 """
 
 from __future__ import annotations
@@ -26,13 +20,17 @@ from typing import Any
 import msgspec
 
 from streamkit.calls import FinishReason, StreamError
+from streamkit.events import ServerToolPhase
 from streamkit.providers.decoding.decoding import as_integer, as_text, convert, decode, error_message, read_json
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.gemini.data_parts import DATA_FIELDS, FURTHER_DATA_FIELDS, PART_METADATA, read_data
 from streamkit.providers.gemini.function_calls import FunctionCallReader
 from streamkit.providers.gemini.metadata import ResponseMetadataReader, UsageReader, facts_prefix
 from streamkit.providers.gemini.schema import (
     CHUNK_DECODER,
+    DATA_FIELDS,
+    FURTHER_DATA_FIELDS,
+    NON_DATA_FIELDS,
+    PART_METADATA,
     SIGNATURE,
     WIDE_DECODER,
     Candidate,
@@ -44,16 +42,12 @@ from streamkit.providers.gemini.schema import (
     to_camel_case,
 )
 from streamkit.providers.gemini.traits import FINISH_REASONS, retry_delay
-from streamkit.providers.provider import Sink, Traits
+from streamkit.providers.provider import ChoiceSink, Sink, Traits
 from streamkit.values.indexes import normalize_index
 
-__all__ = [
-    "GeminiParser",
-    "create_parser",
-    "interpret_finish_reason",
-]
+__all__ = ["GeminiParser", "create_parser"]
 
-
+_decode = CHUNK_DECODER.decode
 #: Finish reasons in the order of their numbers in google.ai.generativelanguage.v1beta, which is what
 #: ``$alt=json;enum-encoding=int`` sends. Vertex numbers them differently from 6 on (there 6 is BLOCKLIST and 9
 #: MALFORMED_FUNCTION_CALL) and the bytes do not show which of the two it is. From 7 on, no call may run by either list.
@@ -77,28 +71,6 @@ _NUMBERED = (
     "NO_IMAGE",
     "IMAGE_RECITATION",
 )
-
-
-def interpret_finish_reason(raw: Any) -> FinishReason | None:
-    """Return the neutral finish reason of a wire value.
-
-    Args:
-        raw: the reason as the wire writes it, as an SDK or a gateway spells it (``FinishReason.STOP``, ``stop``), or as
-            its number, also in text.
-
-    Returns:
-        The reason, or None if the value is absent, empty, unspecified, or neither text nor an integer.
-    """
-    if isinstance(raw, str) and raw.isdecimal() and len(raw) < 4:
-        raw = int(raw)
-    if raw.__class__ is int:
-        raw = _NUMBERED[raw] if 0 <= raw < len(_NUMBERED) else "OTHER"
-    if not isinstance(raw, str) or not is_reason(raw):
-        return None
-    return read_finish_reason(raw, FINISH_REASONS)[1]
-
-
-_decode = CHUNK_DECODER.decode
 _MAX_CANDIDATES = 128  # the limit of the sink as well: numbers invented by the wire must not fill memory
 #: https://ai.google.dev/api/generate-content#GroundingMetadata, #v1beta.CitationMetadata and #UrlContextMetadata
 _CITATION_FIELDS = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
@@ -150,7 +122,7 @@ class GeminiParser:
         self._raw_parts: dict[int, list[Any]]
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """Parse one SSE event, or one element of the array."""
+        """Read one SSE event, or one element of the array."""
         try:
             chunk, is_wide = _decode(data), False
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -164,7 +136,7 @@ class GeminiParser:
             self._fail_too_deep()
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """Parse one response as a dict in the spelling of REST or of google-genai, or a body that was not streamed."""
+        """Read one response as a dict in the spelling of REST or of google-genai, or a body that was not streamed."""
         if not is_rest_form(data):
             data = to_camel_case(data)
         self._raw_source = None  # the same dict may be fed again after a change
@@ -257,7 +229,7 @@ class GeminiParser:
         (https://ai.google.dev/api/generate-content#PromptFeedback).
         """
         raw = feedback.get("blockReason") if isinstance(feedback, dict) else None
-        if interpret_finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
+        if _interpret_finish_reason(raw) is None or str(raw).endswith("BLOCKED_REASON_UNSPECIFIED"):
             return
         message = feedback.get("blockReasonMessage")
         if isinstance(message, str) and message:
@@ -299,7 +271,7 @@ class GeminiParser:
         raw = candidate.finishReason
         if isinstance(raw, Enum):
             raw = raw.value
-        reason = interpret_finish_reason(raw)
+        reason = _interpret_finish_reason(raw)
         if reason is None:
             if raw is not None and raw.__class__ is not int and not isinstance(raw, str):
                 self._sink.unknown({"finishReason": raw})
@@ -330,7 +302,7 @@ class GeminiParser:
                 if (name in DATA_FIELDS or name in FURTHER_DATA_FIELDS) and value is not None
             }
             if data:
-                read_data(data, state.choice, is_thought=part.thought is True)
+                _read_data(data, state.choice, is_thought=part.thought is True)
             metadata = {name: raw[name] for name in PART_METADATA if raw.get(name) is not None}
             if metadata:
                 state.choice.add_metadata(metadata, None if part.functionCall is None else state.calls.last_key)
@@ -360,7 +332,7 @@ class GeminiParser:
         if call is not None:
             state.read_call(call, signature)
         elif not text:
-            has_data = read_data(self._raw_part(source, at, number), choice, is_thought=is_thought)
+            has_data = _read_data(self._raw_part(source, at, number), choice, is_thought=is_thought)
             if not has_data and signature is not None:
                 self._report_signed(state, "", signature, is_thought=is_thought)
 
@@ -393,3 +365,56 @@ class GeminiParser:
             self._raw_parts[at] = parts
         part: dict[str, Any] = parts[number]
         return part
+
+
+def _read_data(raw: dict[str, Any], choice: ChoiceSink, *, is_thought: bool) -> bool:
+    """Report a part without text or call: a file, a step of a server tool or unknown data; False if it has none.
+
+    Server tools are executed code (https://ai.google.dev/gemini-api/docs/code-execution) and ``toolCall`` with its
+    ``toolResponse``: "The client is NOT expected to execute this `ToolCall`" but should pass both back
+    (https://googleapis.github.io/python-genai/genai.html#genai.types.ToolCall).
+    """
+    names = [name for name, value in raw.items() if value is not None and name not in NON_DATA_FIELDS]
+    name = next((name for name in names if name in DATA_FIELDS and isinstance(raw[name], dict)), "")
+    data: dict[str, Any] = raw[name] if name else {}
+    data_id = as_text(data.get("id"))
+    if name in ("executableCode", "codeExecutionResult"):
+        fields = {field: value for field, value in data.items() if field != "id"}
+        if name == "executableCode":
+            choice.server_tool(data_id, "code_execution", "started")
+        phase: ServerToolPhase = "arguments" if name == "executableCode" else "result"
+        choice.server_tool(data_id, "code_execution", phase, fields, raw=raw)
+    elif name == "toolCall":
+        tool, arguments = as_text(data.get("toolType")) or "tool", data.get("args")
+        choice.server_tool(data_id, tool, "started", raw=raw if arguments is None else None)
+        if arguments is not None:
+            choice.server_tool(data_id, tool, "arguments", arguments, raw=raw)
+    elif name == "toolResponse":
+        tool = as_text(data.get("toolType")) or "tool"
+        choice.server_tool(data_id, tool, "result", data.get("response"), raw=raw)
+    elif name == "inlineData" and isinstance(data.get("data"), str) and not is_thought:
+        choice.file(as_text(data.get("mimeType")), data["data"], raw=raw)
+    elif name == "fileData" and isinstance(data.get("fileUri"), str) and not is_thought:
+        choice.file(as_text(data.get("mimeType")), None, data["fileUri"], raw=raw)
+    elif names:
+        choice.provider_block(raw)  # includes a thought that is an image: a draft, not a part of the response
+    return bool(names)
+
+
+def _interpret_finish_reason(raw: Any) -> FinishReason | None:
+    """Return the neutral finish reason of a wire value.
+
+    Args:
+        raw: the reason as the wire writes it, as an SDK or a gateway spells it (``FinishReason.STOP``, ``stop``), or as
+            its number, also in text.
+
+    Returns:
+        The reason, or None if the value is absent, empty, unspecified, or neither text nor an integer.
+    """
+    if isinstance(raw, str) and raw.isdecimal() and len(raw) < 4:
+        raw = int(raw)
+    if raw.__class__ is int:
+        raw = _NUMBERED[raw] if 0 <= raw < len(_NUMBERED) else "OTHER"
+    if not isinstance(raw, str) or not is_reason(raw):
+        return None
+    return read_finish_reason(raw, FINISH_REASONS)[1]

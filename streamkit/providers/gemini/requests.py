@@ -1,17 +1,9 @@
-"""Settings of a generateContent request, read and written.
+"""The settings, tools, tool choice and strict mode of a generateContent request, read and written.
 
-https://ai.google.dev/api/generate-content#generationconfig and https://ai.google.dev/gemini-api/docs/thinking
-
-Tools and the tool choice of a generateContent request, read and written.
-
-https://ai.google.dev/api/caching#Tool, #FunctionDeclaration. A declaration has a JSON schema (``parametersJsonSchema``)
-or one in the form of OpenAPI (``parameters``), which other targets get as a JSON schema.
-
-The strict mode of the Gemini API.
-
-Gemini's schemas in the form of OpenAPI, as JSON schemas.
-
-https://ai.google.dev/api/caching#Schema: types in capital letters, ``nullable``, numbers of items as text.
+https://ai.google.dev/api/generate-content#generationconfig, https://ai.google.dev/gemini-api/docs/thinking,
+https://ai.google.dev/api/caching#Tool, #FunctionDeclaration and #Schema. A declaration has a JSON schema
+(``parametersJsonSchema``) or one in the form of OpenAPI (``parameters``: types in capital letters, ``nullable``,
+numbers of items as text), which other targets get as a JSON schema.
 """
 
 from __future__ import annotations
@@ -59,167 +51,6 @@ __all__ = [
 
 
 Json = dict[str, Any]
-_TYPES = {"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"}
-_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-_DEEPEST = 100
-
-
-def to_json_schema(schema: Json, depth: int = 0) -> Json:
-    """Return a schema as a JSON schema.
-
-    The properties are in the order of ``propertyOrdering``, which JSON Schema does not have: Gemini and others write
-    them in the order of the schema (https://ai.google.dev/gemini-api/docs/structured-output).
-    """
-    if depth > _DEEPEST:
-        return {}
-    converted: Json = {}
-    for name, value in schema.items():
-        if name == "type" and isinstance(value, str) and value.upper() in _TYPES:
-            converted["type"] = value.lower()
-        elif name == "properties" and isinstance(value, dict):
-            converted[name] = {key: _convert(value[key], depth) for key in _ordered(schema, value)}
-        elif name == "items":
-            converted[name] = _convert(value, depth)
-        elif name == "anyOf" and isinstance(value, list):
-            converted[name] = [_convert(item, depth) for item in value]
-        elif name in _COUNTS and isinstance(value, str) and value.isdecimal():
-            converted[name] = int(value)
-        elif name == "example":
-            converted["examples"] = [value]
-        elif name not in ("nullable", "propertyOrdering"):
-            converted[name] = value
-    if schema.get("nullable") is True and isinstance(converted.get("type"), str):
-        converted["type"] = [converted["type"], "null"]
-        if isinstance(converted.get("enum"), list):
-            converted["enum"] = [*converted["enum"], None]
-    return converted
-
-
-def _ordered(schema: Json, properties: Json) -> list[str]:
-    """Return the names of the properties: those that ``propertyOrdering`` has come first."""
-    order = schema.get("propertyOrdering")
-    names = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
-    return [name for name in dict.fromkeys([*names, *properties]) if name in properties]
-
-
-def _convert(value: Any, depth: int) -> Any:
-    return to_json_schema(value, depth + 1) if isinstance(value, dict) else value
-
-
-_CONFIG = "generationConfig"
-_THINKING = (_CONFIG, "thinkingConfig")
-_JSON = "application/json"
-_OFF, _DYNAMIC = 0, -1  # budgets
-
-
-def read_settings(fields: BodyFields, traits: Traits) -> Json:
-    """Take the settings of a body and return them by their neutral names."""
-    values = read_plain_settings(fields, traits)
-    budget = fields.take(*_THINKING, "thinkingBudget", check=is_integer)
-    if budget in (_OFF, _DYNAMIC):
-        values["reasoning"] = "off" if budget == _OFF else "auto"
-    elif budget is not None:
-        values["reasoning_budget"] = budget
-    if (level := fields.take(*_THINKING, "thinkingLevel", check=_is_level)) is not None:
-        values["reasoning_effort"] = level.lower()
-    if (is_shown := fields.take(*_THINKING, "includeThoughts", check=is_flag)) is not None:
-        values["reasoning_summary"] = "auto" if is_shown else "none"
-    if (output := _take_output_format(fields)) is not None:
-        values["output_format"] = output
-    return values
-
-
-def _is_level(value: Any) -> bool:
-    return is_text(value) and not value.upper().endswith("UNSPECIFIED")
-
-
-def _take_output_format(fields: BodyFields) -> OutputFormat | None:
-    media_type = fields.get(_CONFIG, "responseMimeType")
-    if media_type == "text/plain":
-        fields.take(_CONFIG, "responseMimeType")
-        return OutputFormat(type="text")
-    if media_type != _JSON:
-        return None
-    fields.take(_CONFIG, "responseMimeType")
-    schema = fields.take(_CONFIG, "responseJsonSchema", check=is_object)
-    if schema is None and (own := fields.take(_CONFIG, "responseSchema", check=is_object)) is not None:
-        schema = to_json_schema(own)
-    return OutputFormat(type="json") if schema is None else OutputFormat(type="json_schema", json_schema=schema)
-
-
-def write_settings(writer: SettingsWriter, traits: Traits) -> None:
-    """Write the settings into the body."""
-    writer.write_limit()
-    _write_reasoning(writer)
-    writer.write_output_format(output_fields)
-    if writer.get("parallel_calls"):
-        writer.take("parallel_calls")  # what the model does anyway
-    writer.write_rest()
-
-
-def output_fields(output: OutputFormat) -> Json:
-    """Return the fields of the output format: JSON Schema, of which unknown keywords have no effect.
-
-    https://ai.google.dev/gemini-api/docs/structured-output
-    """
-    if output.type == "text":
-        return {_CONFIG: {"responseMimeType": "text/plain"}}
-    schema = {"responseJsonSchema": output.json_schema or {}} if output.type == "json_schema" else {}
-    return {_CONFIG: {"responseMimeType": _JSON, **schema}}
-
-
-def _write_reasoning(writer: SettingsWriter) -> None:
-    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
-    summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
-    is_wanted = mode == "auto" or effort is not None or budget is not None
-    if form == "none":
-        if effort or budget:
-            writer.report("reasoning was left out: the model has none")
-        return
-    if mode == "off":
-        _turn_off(writer)
-    elif form == "budget":
-        _write_budget(writer, mode, effort, budget)
-    elif form == "effort" and budget is not None:
-        level = effort or effort_for(budget)
-        writer.report(f"the reasoning budget of {budget} tokens became the level {level!r}")
-        _put_level(writer, level)
-    elif effort:
-        _put_level(writer, effort)
-    elif budget is not None or mode == "auto":
-        writer.put(_DYNAMIC if budget is None else budget, *_THINKING, "thinkingBudget")
-    if summary is None and writer.is_foreign and is_wanted and mode != "off":
-        summary = "auto"  # other wires show reasoning without being asked
-    if summary is not None:
-        writer.put(summary != "none", *_THINKING, "includeThoughts")
-
-
-def _turn_off(writer: SettingsWriter) -> None:
-    if writer.facts.reasoning_is_optional:
-        writer.put(_OFF, *_THINKING, "thinkingBudget")
-    else:
-        writer.report("reasoning was not turned off: the model always reasons")
-
-
-def _write_budget(writer: SettingsWriter, mode: str | None, effort: str | None, budget: int | None) -> None:
-    if budget is None and effort:
-        budget = budget_for(effort)
-        writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
-    if budget is None:
-        if mode == "auto":
-            writer.put(_DYNAMIC, *_THINKING, "thinkingBudget")
-        return
-    most = writer.facts.max_budget
-    if most is not None and budget > most:
-        writer.report(f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model")
-        budget = most
-    writer.put(budget, *_THINKING, "thinkingBudget")
-
-
-def _put_level(writer: SettingsWriter, effort: str) -> None:
-    writer.put(writer.accepted_effort(effort).upper(), *_THINKING, "thinkingLevel")
-
-
 # https://ai.google.dev/gemini-api/docs/function-calling: not a field of a tool, but a mode of the request, VALIDATED.
 # It "ensures function schema adherence" and leaves the model free to respond with text; ANY is constrained anyway. The
 # keywords are those of https://ai.google.dev/gemini-api/docs/structured-output#json-schema-support; others have no
@@ -238,6 +69,16 @@ STRICT = StrictProfile(
 _CALLING_CONFIG = ("toolConfig", "functionCallingConfig")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _MODE_OF_NAME = {name: mode for mode, name in _MODES.items()}
+_CONFIG = "generationConfig"
+_THINKING = (_CONFIG, "thinkingConfig")
+_JSON = "application/json"
+_OFF, _DYNAMIC = 0, -1  # budgets
+_TYPES = {"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"}
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_DEEPEST = 100
+
+
+# ---------------------------------------------------------------- tools and the tool choice
 
 
 def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
@@ -318,3 +159,154 @@ def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], 
     if choice is None:
         return None
     return {"mode": _MODES[choice]} if choice in _MODES else {"mode": "ANY", "allowedFunctionNames": [choice]}
+
+
+# ---------------------------------------------------------------- settings
+
+
+def read_settings(fields: BodyFields, traits: Traits) -> Json:
+    """Take the settings of a body and return them by their neutral names."""
+    values = read_plain_settings(fields, traits)
+    budget = fields.take(*_THINKING, "thinkingBudget", check=is_integer)
+    if budget in (_OFF, _DYNAMIC):
+        values["reasoning"] = "off" if budget == _OFF else "auto"
+    elif budget is not None:
+        values["reasoning_budget"] = budget
+    if (level := fields.take(*_THINKING, "thinkingLevel", check=_is_level)) is not None:
+        values["reasoning_effort"] = level.lower()
+    if (is_shown := fields.take(*_THINKING, "includeThoughts", check=is_flag)) is not None:
+        values["reasoning_summary"] = "auto" if is_shown else "none"
+    if (output := _take_output_format(fields)) is not None:
+        values["output_format"] = output
+    return values
+
+
+def _is_level(value: Any) -> bool:
+    return is_text(value) and not value.upper().endswith("UNSPECIFIED")
+
+
+def _take_output_format(fields: BodyFields) -> OutputFormat | None:
+    media_type = fields.get(_CONFIG, "responseMimeType")
+    if media_type == "text/plain":
+        fields.take(_CONFIG, "responseMimeType")
+        return OutputFormat(type="text")
+    if media_type != _JSON:
+        return None
+    fields.take(_CONFIG, "responseMimeType")
+    schema = fields.take(_CONFIG, "responseJsonSchema", check=is_object)
+    if schema is None and (own := fields.take(_CONFIG, "responseSchema", check=is_object)) is not None:
+        schema = to_json_schema(own)
+    return OutputFormat(type="json") if schema is None else OutputFormat(type="json_schema", json_schema=schema)
+
+
+def write_settings(writer: SettingsWriter, traits: Traits) -> None:
+    """Write the settings into the body."""
+    writer.write_limit()
+    _write_reasoning(writer)
+    writer.write_output_format(output_fields)
+    if writer.get("parallel_calls"):
+        writer.take("parallel_calls")  # what the model does anyway
+    writer.write_rest()
+
+
+def output_fields(output: OutputFormat) -> Json:
+    """Return the fields of the output format: JSON Schema, of which unknown keywords have no effect.
+
+    https://ai.google.dev/gemini-api/docs/structured-output
+    """
+    if output.type == "text":
+        return {_CONFIG: {"responseMimeType": "text/plain"}}
+    schema = {"responseJsonSchema": output.json_schema or {}} if output.type == "json_schema" else {}
+    return {_CONFIG: {"responseMimeType": _JSON, **schema}}
+
+
+def _write_reasoning(writer: SettingsWriter) -> None:
+    mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
+    summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
+    is_wanted = mode == "auto" or effort is not None or budget is not None
+    if form == "none":
+        if effort or budget:
+            writer.report("reasoning was left out: the model has none")
+        return
+    if mode == "off" and writer.facts.reasoning_is_optional:
+        writer.put(_OFF, *_THINKING, "thinkingBudget")
+    elif mode == "off":
+        writer.report("reasoning was not turned off: the model always reasons")
+    elif form == "budget":
+        _write_budget(writer, mode, effort, budget)
+    elif form == "effort" and budget is not None:
+        level = effort or effort_for(budget)
+        writer.report(f"the reasoning budget of {budget} tokens became the level {level!r}")
+        _put_level(writer, level)
+    elif effort:
+        _put_level(writer, effort)
+    elif budget is not None or mode == "auto":
+        writer.put(_DYNAMIC if budget is None else budget, *_THINKING, "thinkingBudget")
+    if summary is None and writer.is_foreign and is_wanted and mode != "off":
+        summary = "auto"  # other wires show reasoning without being asked
+    if summary is not None:
+        writer.put(summary != "none", *_THINKING, "includeThoughts")
+
+
+def _write_budget(writer: SettingsWriter, mode: str | None, effort: str | None, budget: int | None) -> None:
+    if budget is None and effort:
+        budget = budget_for(effort)
+        writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+    if budget is None:
+        if mode == "auto":
+            writer.put(_DYNAMIC, *_THINKING, "thinkingBudget")
+        return
+    most = writer.facts.max_budget
+    if most is not None and budget > most:
+        writer.report(f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model")
+        budget = most
+    writer.put(budget, *_THINKING, "thinkingBudget")
+
+
+def _put_level(writer: SettingsWriter, effort: str) -> None:
+    writer.put(writer.accepted_effort(effort).upper(), *_THINKING, "thinkingLevel")
+
+
+# ---------------------------------------------------------------- schemas in the form of OpenAPI
+
+
+def to_json_schema(schema: Json, depth: int = 0) -> Json:
+    """Return a schema as a JSON schema.
+
+    The properties are in the order of ``propertyOrdering``, which JSON Schema does not have: Gemini and others write
+    them in the order of the schema (https://ai.google.dev/gemini-api/docs/structured-output).
+    """
+    if depth > _DEEPEST:
+        return {}
+    converted: Json = {}
+    for name, value in schema.items():
+        if name == "type" and isinstance(value, str) and value.upper() in _TYPES:
+            converted["type"] = value.lower()
+        elif name == "properties" and isinstance(value, dict):
+            converted[name] = {key: _convert(value[key], depth) for key in _ordered(schema, value)}
+        elif name == "items":
+            converted[name] = _convert(value, depth)
+        elif name == "anyOf" and isinstance(value, list):
+            converted[name] = [_convert(item, depth) for item in value]
+        elif name in _COUNTS and isinstance(value, str) and value.isdecimal():
+            converted[name] = int(value)
+        elif name == "example":
+            converted["examples"] = [value]
+        elif name not in ("nullable", "propertyOrdering"):
+            converted[name] = value
+    if schema.get("nullable") is True and isinstance(converted.get("type"), str):
+        converted["type"] = [converted["type"], "null"]
+        if isinstance(converted.get("enum"), list):
+            converted["enum"] = [*converted["enum"], None]
+    return converted
+
+
+def _ordered(schema: Json, properties: Json) -> list[str]:
+    """Return the names of the properties: those that ``propertyOrdering`` has come first."""
+    order = schema.get("propertyOrdering")
+    names = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
+    return [name for name in dict.fromkeys([*names, *properties]) if name in properties]
+
+
+def _convert(value: Any, depth: int) -> Any:
+    return to_json_schema(value, depth + 1) if isinstance(value, dict) else value

@@ -1,14 +1,13 @@
-"""Types of the chunks of Gemini's ``streamGenerateContent``, and the conversion of other spellings to them.
+"""The wire format of Gemini's ``streamGenerateContent``: the types of its chunks, and their other spellings.
 
-Wire      https://ai.google.dev/api/generate-content
-          https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse
-Framing   SSE with ``alt=sse`` (CRLF, no event names, no terminator), else one JSON array of the same objects.
+Wire: https://ai.google.dev/api/generate-content
+https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse
+Framing: SSE with ``alt=sse`` (CRLF, no event names, no terminator), else one JSON array of the same objects.
 
 Containers are typed and leaves are ``Any``: one leaf of an unexpected type must not lose a chunk. Field names are those
 of the wire. The structs refuse fields that they do not declare. Those of the first reading declare what most chunks
 have; a chunk that has more is decoded again with the structs ``Wide...``, which declare every field of the
-documentation, and a field that these lack is reported. This module does not depend on sinks, history or requests, and
-does not interpret chunks.
+documentation, and a field that these lack is reported. This module must not depend on sinks, history or requests.
 """
 
 # The fields of the structs have the names of the wire, so that decoding needs no second table of names.
@@ -26,7 +25,12 @@ from msgspec import UNSET, Struct
 
 __all__ = [
     "CHUNK_DECODER",
+    "DATA_FIELDS",
+    "FURTHER_DATA_FIELDS",
+    "NON_DATA_FIELDS",
+    "PART_METADATA",
     "SIGNATURE",
+    "TEXT_METADATA",
     "WIDE_DECODER",
     "Candidate",
     "FunctionCall",
@@ -43,6 +47,23 @@ __all__ = [
 ]
 
 SIGNATURE = "thoughtSignature"  #: the field's name in a part on the wire, and in the metadata of its block
+# https://ai.google.dev/api/caching#Part: the fields of a part that are not its data, then the union field ``data``
+# without text and calls. ``toolCall`` and ``toolResponse`` are in the SDK's Part
+# (https://googleapis.github.io/python-genai/genai.html#genai.types.Part), and of google-genai 3.4 are the fields for
+# speech, the processing of media, documents, spreadsheets and audio.
+TEXT_METADATA = ("partMetadata", "speechMetadata")
+PART_METADATA = (
+    *TEXT_METADATA,
+    "mediaResolution",
+    "videoMetadata",
+    "mediaProcessing",
+    "documentMetadata",
+    "spreadsheetMetadata",
+    "audioMetadata",
+)
+NON_DATA_FIELDS = frozenset(("text", "thought", SIGNATURE, *PART_METADATA))
+DATA_FIELDS = frozenset(("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"))
+FURTHER_DATA_FIELDS = frozenset(("functionResponse", "audioTranscription"))  # data without an event of its own
 
 
 class PartialArg(Struct, gc=False, forbid_unknown_fields=True):

@@ -1,14 +1,9 @@
-"""Declared facts of Google's Gemini API.
+"""Declared facts of Google's Gemini API: its errors, finish reasons, marks of its contents, and its traits.
 
-The meaning of Gemini's errors. This module must not depend on chunks.
-
-The marks by which Gemini's contents are recognized.
-
-The names of a request's body in REST's spelling.
-
-Protobuf's JSON accepts both spellings, and google-genai sends the other one in some places
-(``parameters_json_schema``). Names in schemas belong to the user and are not changed. The contents are read by the
-importer, which accepts both spellings itself.
+The names of a request's body are read in REST's spelling. Protobuf's JSON accepts both spellings, and google-genai
+sends the other one in some places (``parameters_json_schema``, ``system_instruction``). Names in schemas belong to the
+user and are not changed. The importer accepts both spellings of the contents itself. This module must not depend on
+chunks.
 """
 
 from __future__ import annotations
@@ -36,36 +31,12 @@ __all__ = [
     "ERRORS",
     "FINISH_REASONS",
     "TRAITS",
-    "classify",
     "rate_message",
     "retry_delay",
-    "to_rest_names",
 ]
 
 
 Json = dict[str, Any]
-_WORD = re.compile(r"_([a-z0-9])")
-#: The fields whose names are the provider's, too.
-_NESTED = frozenset({"generationConfig", "thinkingConfig", "toolConfig", "functionCallingConfig", "tools"})
-_NESTED_LISTS = frozenset({"functionDeclarations"})
-
-
-def to_rest_names(body: Json) -> Json:
-    """Return the body with REST's names. A field in both spellings keeps both."""
-    renamed: Json = {}
-    for name, value in body.items():
-        rest = _WORD.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name
-        key = name if rest != name and rest in body else rest
-        renamed[key] = _nested(value) if key in _NESTED | _NESTED_LISTS else value
-    return renamed
-
-
-def _nested(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_nested(item) for item in value]
-    return to_rest_names(value) if isinstance(value, dict) else value
-
-
 #: The names of https://cloud.google.com/apis/design/errors and https://ai.google.dev/gemini-api/docs/troubleshooting
 ERRORS: Final = ErrorRules(
     codes={
@@ -116,7 +87,7 @@ def retry_delay(error: Any) -> float | None:
     return None
 
 
-def classify(error: StreamError) -> StreamError:
+def _classify(error: StreamError) -> StreamError:
     """Return an error with its code, and with the seconds to wait, also of a response with an HTTP status."""
     error = ERRORS.classify(error)
     if error.kind != "provider_error" or error.retry_after is not None:
@@ -216,9 +187,26 @@ _MODELS = {
 }
 
 
-def _normalize_body(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body with REST's names: google-genai sends others (``system_instruction``)."""
-    return to_rest_names(body)
+_WORD = re.compile(r"_([a-z0-9])")
+#: The fields whose names are the provider's, too.
+_NESTED = frozenset({"generationConfig", "thinkingConfig", "toolConfig", "functionCallingConfig", "tools"})
+_NESTED_LISTS = frozenset({"functionDeclarations"})
+
+
+def _to_rest_names(body: Json) -> Json:
+    """Return a body with REST's names. A field in both spellings keeps both."""
+    renamed: Json = {}
+    for name, value in body.items():
+        rest = _WORD.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name
+        key = name if rest != name and rest in body else rest
+        renamed[key] = _nested(value) if key in _NESTED | _NESTED_LISTS else value
+    return renamed
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_nested(item) for item in value]
+    return _to_rest_names(value) if isinstance(value, dict) else value
 
 
 def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:
@@ -233,7 +221,7 @@ TRAITS = Traits(
     name="gemini",
     request_rules="streamkit.testing.rules.gemini",
     system_field="systemInstruction",
-    normalize_body=_normalize_body,
+    normalize_body=_to_rest_names,
     # https://ai.google.dev/api/generate-content#generationconfig
     setting_fields={
         "temperature": (_CONFIG, "temperature"),
@@ -271,7 +259,7 @@ TRAITS = Traits(
     # An empty line: google-genai parses a comment as JSON (``_aiter_response_stream``), and @google/genai finds no
     # event after one (``responseLineRE``).
     heartbeat=b"\r\n",
-    classify_error=classify,
+    classify_error=_classify,
     endpoint=Endpoint(
         base_url="https://generativelanguage.googleapis.com",
         path="/v1beta/models/{model}:streamGenerateContent?alt=sse",

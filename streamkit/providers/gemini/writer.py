@@ -1,11 +1,10 @@
 """The writer of Gemini streams: events as the bytes that generativelanguage.googleapis.com would have streamed.
 
-A part is complete: a call is written when its final state is known, and an incomplete one is left out. Parsed again,
-the stream is the same turn, opaque state byte for byte. This module does not depend on requests, sockets or clocks.
+A part is complete: a call is written when its final state is known, and an incomplete one is left out. The parser
+reads the same turn from them, opaque state byte for byte. This module must not depend on requests, sockets or clocks.
 
-Wire: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
-
-The chunks of a Gemini stream as the body of a response that is not streamed (``generateContent``).
+Wire: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse; a response that is not streamed
+(``generateContent``) has the same form.
 """
 
 from __future__ import annotations
@@ -27,42 +26,7 @@ from streamkit.providers.writing.encoding import citation_links, encode_chunk, e
 from streamkit.providers.writing.wire_writer import Json, ServerToolCall, WriterOptions
 from streamkit.providers.writing.writer_shapes import ChoicesWriter, WholeCallWriter
 
-__all__ = [
-    "GeminiWriter",
-    "create_writer",
-    "error_body",
-    "error_event",
-    "fold_chunks",
-]
-
-
-def fold_chunks(chunks: list[Json]) -> Json:
-    """Return the response that the chunks build: adjacent texts of one kind joined, all other parts in order."""
-    candidates: dict[int, Json] = {}
-    body: Json = {}
-    for chunk in chunks:
-        body |= chunk
-        for piece in chunk.get("candidates", ()):
-            content: Json = {"parts": [], "role": "model"}
-            candidate = candidates.setdefault(piece["index"], {"content": content})
-            candidate |= {name: value for name, value in piece.items() if name != "content"}
-            for part in piece["content"]["parts"]:
-                _add_part(candidate["content"]["parts"], part)
-    for candidate in candidates.values():
-        candidate["content"]["parts"] = candidate["content"]["parts"] or [{"text": ""}]
-    return {**body, "candidates": [candidates[number] for number in sorted(candidates)]} if candidates else body
-
-
-def _add_part(parts: list[Json], part: Json) -> None:
-    last = parts[-1] if parts else {}
-    is_text = part.keys() <= {"text", "thought"}
-    if is_text and not part["text"]:
-        return
-    if is_text and last.keys() == part.keys():
-        parts[-1] = {**last, "text": last["text"] + part["text"]}
-    else:
-        parts.append(part)
-
+__all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 
 # The wire has no name of its own for calls, refusals and pauses.
 _FINISH_REASONS: Final = invert_finish_reasons(
@@ -199,8 +163,20 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
         return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
-        """Return the response that the chunks build."""
-        return fold_chunks(chunks)
+        """Return the response that the chunks build: adjacent texts of one kind joined, all other parts in order."""
+        candidates: dict[int, Json] = {}
+        body: Json = {}
+        for chunk in chunks:
+            body |= chunk
+            for piece in chunk.get("candidates", ()):
+                content: Json = {"parts": [], "role": "model"}
+                candidate = candidates.setdefault(piece["index"], {"content": content})
+                candidate |= {name: value for name, value in piece.items() if name != "content"}
+                for part in piece["content"]["parts"]:
+                    _add_part(candidate["content"]["parts"], part)
+        for candidate in candidates.values():
+            candidate["content"]["parts"] = candidate["content"]["parts"] or [{"text": ""}]
+        return {**body, "candidates": [candidates[number] for number in sorted(candidates)]} if candidates else body
 
     # ------------------------------------------------------------ parts
 
@@ -312,3 +288,14 @@ def _usage_metadata(usage: Usage) -> dict[str, int]:
         "totalTokenCount": (usage.input_tokens or 0) + (usage.output_tokens or 0),
     }
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def _add_part(parts: list[Json], part: Json) -> None:
+    last = parts[-1] if parts else {}
+    is_text = part.keys() <= {"text", "thought"}
+    if is_text and not part["text"]:
+        return
+    if is_text and last.keys() == part.keys():
+        parts[-1] = {**last, "text": last["text"] + part["text"]}
+    else:
+        parts.append(part)

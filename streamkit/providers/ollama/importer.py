@@ -1,6 +1,6 @@
-"""Importer of Ollama's messages into history.
+"""The importer of Ollama's messages: messages to history, for conversations that exist already.
 
-Wire      https://docs.ollama.com/api/chat
+Wire: https://docs.ollama.com/api/chat
 
 Calls mostly have no ids: a result belongs to the first call of its tool in the turn before that has no result. Rendered
 again the messages are the same, except that empty ones are left out.
@@ -14,12 +14,11 @@ from typing import Any
 from streamkit.history import Content, FileBlock, ImageBlock, ReasoningBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
+from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import Traits
 from streamkit.values.media import sniff_base64_type, to_data_url
 
 __all__ = ["parse_messages"]
-
-Json = dict[str, Any]
 
 _SPEAKERS = {"system": "system", "user": "human", "assistant": "ai"}
 _FIELDS = ("role", "content", "thinking", "images", "tool_calls")

@@ -1,6 +1,6 @@
-"""Renderer of history as Ollama's messages, and the fields of a request's body that a conversation decides.
+"""History as Ollama's messages, and the fields of a request's body that the conversation determines.
 
-Source    https://docs.ollama.com/api/chat and https://docs.ollama.com/capabilities/tool-calling
+https://docs.ollama.com/api/chat and https://docs.ollama.com/capabilities/tool-calling
 
 A call's arguments are an object, images are bare base64 in a field of their own, and a result has the name of its tool.
 Older servers have no ids: there, only the order distinguishes two results of one tool (ollama/ollama#6708), so results

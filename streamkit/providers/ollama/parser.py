@@ -1,9 +1,9 @@
-"""Parser of Ollama's native stream.
+"""The parser of Ollama's native streams.
 
 The fast path is a line with a delta of text or thinking: one decode, a few attributes, one call of the sink. All other
 lines are read as plain data, so that a field of an unexpected type costs that field and not the turn.
 
-This module does not depend on canonical ids, on the completeness of JSON, on history or on I/O.
+This module must not depend on canonical ids, on the completeness of JSON, on history or on I/O.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OllamaParser:
         self._call_count = 0
 
     def frame(self, name: bytes, data: bytes) -> None:
-        """Parse one line."""
+        """Read one line."""
         try:
             line = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -81,7 +81,7 @@ class OllamaParser:
             self._text(message.content)
 
     def chunk(self, data: dict[str, Any]) -> None:
-        """Parse one line as plain data, or a body that was not streamed, which has the same form."""
+        """Read one line as plain data, or a body that was not streamed, which has the same form."""
         message, ends = data.get("message"), data.get("done") or data.get("done_reason")
         if "type" in data or "finish_reason" in data:  # of another wire, whose events may have a message or a response
             message, ends, is_line = data, None, False
@@ -110,7 +110,7 @@ class OllamaParser:
         """Do nothing: this parser holds nothing back."""
 
     def _parse_slow(self, data: bytes) -> None:
-        """Parse a line that is not a plain delta, or that the strict decoder refused."""
+        """Read a line that is not a plain delta, or that the strict decoder refused."""
         try:
             raw = read_json(data)
         except (RecursionError, ValueError) as error:
@@ -122,7 +122,7 @@ class OllamaParser:
             self._sink.unknown(raw)
 
     def _report_unknown(self, line: Json, message: Json) -> None:
-        """Report facts about the response, and the fields of a line that no event of this package describes."""
+        """Report facts about the response, and the fields of a line that this wire does not have."""
         facts = {name: line[name] for name in RESPONSE_FIELDS if line.get(name)}
         if facts and facts != self._facts:
             self._facts = facts

@@ -1,14 +1,14 @@
-"""Settings of an Ollama request, read and written: https://docs.ollama.com/api/chat.
+"""The settings and tools of an Ollama request, read and written. There is no tool choice and no strict mode.
 
-Tools of an Ollama request, read and written: https://docs.ollama.com/api/chat. There is no tool choice.
+https://docs.ollama.com/api/chat
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from streamkit.providers.contract.traits import effort_for
+from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_object, is_text
 from streamkit.providers.requests.offered_tools import further_fields, outer_fields, read_function_tool, read_tool_list
@@ -25,10 +25,34 @@ __all__ = [
     "write_settings",
 ]
 
-
-Json = dict[str, Any]
 #: https://docs.ollama.com/capabilities/thinking: gpt-oss has levels and cannot be turned off, other models a switch
 _LEVELS = ("low", "medium", "high")
+
+
+# ---------------------------------------------------------------- tools and the tool choice
+
+
+def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
+    """Take the tools of a body and return them."""
+    return read_tool_list(fields, lambda raw: read_function_tool(raw, traits.name), traits.name)
+
+
+def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
+    """Return None: the API has no tool choice."""
+    return None
+
+
+def render_tools(tools: Sequence[OfferedTool]) -> list[Json]:
+    """Return the definitions of tools."""
+    return [tool.raw if isinstance(tool, HostedTool) else _definition(tool) for tool in tools]
+
+
+def _definition(tool: ToolDefinition) -> Json:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": {**function, **further_fields(tool)}, **outer_fields(tool)}
+
+
+# ---------------------------------------------------------------- settings
 
 
 def read_settings(fields: BodyFields, traits: Traits) -> Json:
@@ -76,23 +100,3 @@ def output_fields(output: OutputFormat) -> Json:
     if output.type == "text":
         return {}
     return {"format": "json" if output.type == "json" else output.json_schema or {}}
-
-
-def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
-    """Take the tools of a body and return them."""
-    return read_tool_list(fields, lambda raw: read_function_tool(raw, traits.name), traits.name)
-
-
-def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
-    """Return None: the API has no tool choice."""
-    return None
-
-
-def render_tools(tools: Sequence[OfferedTool]) -> list[Json]:
-    """Return the definitions of tools."""
-    return [tool.raw if isinstance(tool, HostedTool) else _definition(tool) for tool in tools]
-
-
-def _definition(tool: ToolDefinition) -> Json:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": {**function, **further_fields(tool)}, **outer_fields(tool)}

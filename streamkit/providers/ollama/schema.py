@@ -1,6 +1,6 @@
-"""Types of Ollama's native stream: one JSON object a line.
+"""The wire format of Ollama's native stream: the types of its lines, each one JSON object.
 
-Source: https://docs.ollama.com/api/chat and .../api/generate, and the types of the vendor's SDK. A line of /api/chat,
+Wire: https://docs.ollama.com/api/chat and .../api/generate, and the types of the vendor's SDK. A line of /api/chat,
 and the last one:
 
     {model, created_at, message: {role, content, thinking?, tool_calls?, images?}, done: false}
@@ -15,7 +15,7 @@ within a stream. No field of this wire names the response.
 Only the plain line is a struct; the others are read as plain data, as is a line with a field that is not declared,
 which the decoder refuses. Leaves are ``Any``.
 
-This module does not depend on sinks, history or requests.
+This module must not depend on sinks, history or requests.
 """
 
 from __future__ import annotations

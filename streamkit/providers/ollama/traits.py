@@ -1,8 +1,6 @@
-"""Declared facts of Ollama's native API.
+"""Declared facts of Ollama's native API: its errors, finish reasons, marks of its messages, and its traits.
 
-The meaning of Ollama's errors, which are a text. This module must not depend on lines of the stream.
-
-The marks by which Ollama's messages are recognized.
+Its errors are a text. This module must not depend on lines of the stream.
 """
 
 from __future__ import annotations

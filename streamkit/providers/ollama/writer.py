@@ -1,12 +1,10 @@
-"""The writer of Ollama streams: events as the lines that Ollama would have sent.
+"""The writer of Ollama streams: events as the lines that Ollama would have streamed.
 
 A line has complete calls alone, so a call is written when its final state is known, and an incomplete one is left out.
-Parsed again, the stream is the same turn. ``created_at`` is the epoch and durations are 0, so that the lines depend on
-the events alone. This module does not depend on requests, sockets or clocks.
+The parser reads the same turn from them. ``created_at`` is the epoch and durations are 0, so that the lines depend on
+the events alone. This module must not depend on requests, sockets or clocks.
 
-Wire: https://docs.ollama.com/api/chat
-
-The lines of an Ollama stream as the body of a response that is not streamed, which has the form of one line.
+Wire: https://docs.ollama.com/api/chat. A response that is not streamed has the form of one line.
 """
 
 from __future__ import annotations
@@ -24,33 +22,7 @@ from streamkit.providers.writing.encoding import encode_chunk, encode_json
 from streamkit.providers.writing.wire_writer import WriterOptions
 from streamkit.providers.writing.writer_shapes import WholeCallWriter
 
-__all__ = [
-    "OllamaWriter",
-    "create_writer",
-    "error_body",
-    "error_event",
-    "fold_lines",
-]
-
-
-def fold_lines(lines: list[Json]) -> Json:
-    """Return the response that the lines build."""
-    texts: dict[str, list[str]] = {"content": [], "thinking": []}
-    lists: dict[str, list[object]] = {"tool_calls": [], "images": []}
-    body: Json = {}
-    for line in lines:
-        logprobs = [*body.get("logprobs", ()), *line.get("logprobs", ())]
-        body |= {**line, "logprobs": logprobs} if logprobs else line
-        for name, value in line["message"].items():
-            if name in texts:
-                texts[name].append(value)
-            elif name in lists:
-                lists[name] += value
-    message: Json = {"role": "assistant", "content": "".join(texts["content"])}
-    if texts["thinking"]:
-        message["thinking"] = "".join(texts["thinking"])
-    return {**body, "message": {**message, **{name: value for name, value in lists.items() if value}}}
-
+__all__ = ["OllamaWriter", "create_writer", "error_body", "error_event"]
 
 # Calls end in ``stop`` too. A reason for which the vendor has no name is the neutral one.
 _DONE_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"tool_calls": "stop"})
@@ -120,7 +92,21 @@ class OllamaWriter(WholeCallWriter):
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the lines build."""
-        return fold_lines(chunks)
+        texts: dict[str, list[str]] = {"content": [], "thinking": []}
+        lists: dict[str, list[object]] = {"tool_calls": [], "images": []}
+        body: Json = {}
+        for line in chunks:
+            logprobs = [*body.get("logprobs", ()), *line.get("logprobs", ())]
+            body |= {**line, "logprobs": logprobs} if logprobs else line
+            for name, value in line["message"].items():
+                if name in texts:
+                    texts[name].append(value)
+                elif name in lists:
+                    lists[name] += value
+        message: Json = {"role": "assistant", "content": "".join(texts["content"])}
+        if texts["thinking"]:
+            message["thinking"] = "".join(texts["thinking"])
+        return {**body, "message": {**message, **{name: value for name, value in lists.items() if value}}}
 
     def text(self, text: str) -> None:
         """Write a text delta."""

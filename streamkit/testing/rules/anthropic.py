@@ -59,7 +59,7 @@ def _is_setting(message: Json) -> bool:
     return is_system and bool(message.get("output_config"))
 
 
-def _has_message_form(body: Json, _model: str) -> Iterator[Finding]:
+def _messages_have_form(body: Json, _model: str) -> Iterator[Finding]:
     # The SDK's MessageParam has the role system since version 2; Claude Code sends it.
     roles = ("user", "assistant", "system")
     without_content = {
@@ -142,7 +142,7 @@ _REFERENCE = "https://docs.anthropic.com/en/api/messages"
 _TOOL_USE = "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/implement-tool-use"
 _PAIRED = "anthropics/claude-code#8210, #18947"
 _RULES = (
-    Rule("form", _has_message_form, _REFERENCE),
+    Rule("form", _messages_have_form, _REFERENCE),
     Rule("first_message_is_user", first_message_is_user, "livekit/agents#669"),
     Rule("content_not_empty", _content_is_not_empty, "anthropics/claude-code#6774"),
     Rule("text_not_blank", _texts_are_not_blank, "anthropics/claude-code#59812, NousResearch/hermes-agent#63983"),

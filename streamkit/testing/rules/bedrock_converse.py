@@ -48,7 +48,7 @@ def _find_members(message: Json, name: str) -> list[tuple[int, Json]]:
     return [(number, member) for number, member in members if isinstance(member, dict)]
 
 
-def _has_message_form(body: Json, _model: str) -> Iterator[Finding]:
+def _messages_have_form(body: Json, _model: str) -> Iterator[Finding]:
     roles = ("user", "assistant", "system")  # the last since ConversationRole of boto3 1.44
     return check_message_form(body, field="messages", content_field="content", roles=roles, must_be_list=True)
 
@@ -112,7 +112,7 @@ _BLOCKS = BlockRules(
 _REFERENCE = "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_"
 _FAILED_RESULT = "aws-samples/sample-multi-agent-orchestration-chat-on-agentcore#15"
 _RULES = (
-    Rule("form", _has_message_form, f"{_REFERENCE}Message.html"),
+    Rule("form", _messages_have_form, f"{_REFERENCE}Message.html"),
     Rule("first_message_is_user", first_message_is_user, "langgenius/dify#12340, elastic/kibana#246393"),
     Rule("roles_alternate", _roles_alternate, "langchain-ai/langchain-aws#130, Portkey-AI/gateway#748"),
     Rule("text_not_blank", _texts_are_not_blank, "aws-samples/bedrock-engineer#8, NousResearch/hermes-agent#55092"),

@@ -1,6 +1,6 @@
 """The requests that Cohere's v2 chat refuses. Its calls and results pair as those of Chat Completions.
 
-Source    https://docs.cohere.com/v2/reference/chat
+https://docs.cohere.com/v2/reference/chat
 
 Each rule reports the places of a body that break it. A rule must not raise an exception for a body of another form:
 that is reported by the rule ``form``.

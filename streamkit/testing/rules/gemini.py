@@ -1,6 +1,6 @@
 """The requests that Gemini's generateContent refuses.
 
-Source    https://ai.google.dev/api/generate-content
+https://ai.google.dev/api/generate-content
 
 Each rule reports the places of a body that break it. A rule must not raise an exception for a body of another form:
 that is reported by the rule ``form``.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from streamkit.providers.gemini.data_parts import PART_METADATA
+from streamkit.providers.gemini.schema import PART_METADATA
 from streamkit.providers.provider import Traits
 from streamkit.testing.rules.rule import (
     Finding,
@@ -46,24 +46,24 @@ def _field(data: Any, camel_case: str, snake_case: str) -> Any:
     return data.get(camel_case, data.get(snake_case)) if isinstance(data, dict) else None
 
 
-def _values(content: Json, camel_case: str, snake_case: str) -> _Values:
+def _find_values(content: Json, camel_case: str, snake_case: str) -> _Values:
     values = [(number, _field(part, camel_case, snake_case)) for number, part in objects(content.get("parts"))]
     return [(number, value) for number, value in values if value is not None]
 
 
-def _calls(content: Json) -> _Values:
-    return _values(content, "functionCall", "function_call")
+def _find_calls(content: Json) -> _Values:
+    return _find_values(content, "functionCall", "function_call")
 
 
-def _results(content: Json) -> _Values:
-    return _values(content, "functionResponse", "function_response")
+def _find_results(content: Json) -> _Values:
+    return _find_values(content, "functionResponse", "function_response")
 
 
 def _count_names(values: _Values) -> Counter[str]:
     return Counter(short_json(value.get("name")) for _, value in values if isinstance(value, dict))
 
 
-def _contents_have_form(body: Json, _model: str) -> Iterator[Finding]:
+def _messages_have_form(body: Json, _model: str) -> Iterator[Finding]:
     if isinstance(body.get("contents"), str):  # allowed by the SDKs, not by the wire
         yield "contents", "is text, not a list"
         return
@@ -107,8 +107,8 @@ def _parts_have_data(body: Json, _model: str) -> Iterator[Finding]:
 def _arguments_and_responses_are_objects(body: Json, _model: str) -> Iterator[Finding]:
     for index, content in objects(body.get("contents")):
         for kind, field, values in (
-            ("functionCall", "args", _calls(content)),
-            ("functionResponse", "response", _results(content)),
+            ("functionCall", "args", _find_calls(content)),
+            ("functionResponse", "response", _find_results(content)),
         ):
             for number, value in values:
                 path = f"contents.{index}.parts.{number}.{kind}"
@@ -121,7 +121,7 @@ def _arguments_and_responses_are_objects(body: Json, _model: str) -> Iterator[Fi
 def _calls_follow_user(body: Json, _model: str) -> Iterator[Finding]:
     previous: Json | None = None
     for index, content in objects(body.get("contents")):
-        if _calls(content) and (previous is None or previous.get("role") == "model"):
+        if _find_calls(content) and (previous is None or previous.get("role") == "model"):
             yield (
                 f"contents.{index}",
                 "a function call turn comes immediately after a user turn or after a function response turn",
@@ -132,7 +132,7 @@ def _calls_follow_user(body: Json, _model: str) -> Iterator[Finding]:
 def _counts_are_equal(body: Json, _model: str) -> Iterator[Finding]:
     contents = objects(body.get("contents"))
     for (index, content), (_, following) in zip(contents, [*contents[1:], (0, {})], strict=False):
-        call_count, result_count = len(_calls(content)), len(_results(following))
+        call_count, result_count = len(_find_calls(content)), len(_find_results(following))
         if call_count and call_count != result_count:
             yield (
                 f"contents.{index}",
@@ -143,7 +143,7 @@ def _counts_are_equal(body: Json, _model: str) -> Iterator[Finding]:
 
 def _results_name_their_calls(body: Json, _model: str) -> Iterator[Finding]:
     for (_, previous), (index, content) in pairwise(objects(body.get("contents"))):
-        calls, results = _calls(previous), _results(content)
+        calls, results = _find_calls(previous), _find_results(content)
         call_names, result_names = _count_names(calls), _count_names(results)
         if calls and len(calls) == len(results) and call_names != result_names:
             yield f"contents.{index}", f"has results of {', '.join(result_names)} for calls of {', '.join(call_names)}"
@@ -152,7 +152,7 @@ def _results_name_their_calls(body: Json, _model: str) -> Iterator[Finding]:
 def _results_follow_calls(body: Json, _model: str) -> Iterator[Finding]:
     previous: Json = {}
     for index, content in objects(body.get("contents")):
-        if _results(content) and not _calls(previous):
+        if _find_results(content) and not _find_calls(previous):
             yield f"contents.{index}", "a function response turn comes immediately after a function call turn"
         previous = content
 
@@ -164,15 +164,15 @@ def _first_calls_are_signed(body: Json, model: str) -> Iterator[Finding]:
     contents = objects(body.get("contents"))
     start = 0
     for position, (_, content) in enumerate(contents):
-        if content.get("role") != "model" and len(_results(content)) < len(objects(content.get("parts"))):
+        if content.get("role") != "model" and len(_find_results(content)) < len(objects(content.get("parts"))):
             start = position
     for index, content in contents[start:]:
-        for number, _ in _calls(content)[:1]:
+        for number, _ in _find_calls(content)[:1]:
             if not as_text_or_none(_field(content["parts"][number], "thoughtSignature", "thought_signature")):
                 yield f"contents.{index}.parts.{number}", "function call is missing a thought_signature"
 
 
-def _chosen_tools_are_defined(body: Json, _model: str) -> Iterator[Finding]:
+def _chosen_tool_is_defined(body: Json, _model: str) -> Iterator[Finding]:
     names = {
         name
         for _, tool in objects(body.get("tools"))
@@ -189,7 +189,7 @@ def _chosen_tools_are_defined(body: Json, _model: str) -> Iterator[Finding]:
 
 _REFERENCE = "https://ai.google.dev/api/caching#Content"
 _RULES = (
-    Rule("form", _contents_have_form, _REFERENCE),
+    Rule("form", _messages_have_form, _REFERENCE),
     Rule(
         "results_have_role_user",
         _results_have_role_user,
@@ -207,5 +207,5 @@ _RULES = (
     Rule("result_names_its_call", _results_name_their_calls, "mozilla-ai/any-llm#1318, archestra-ai/archestra#7585"),
     Rule("result_follows_call", _results_follow_calls, "langchain-ai/langchain#27799"),
     Rule("first_call_signed", _first_calls_are_signed, "https://ai.google.dev/gemini-api/docs/thought-signatures"),
-    Rule("tool_choice_known", _chosen_tools_are_defined, "https://ai.google.dev/api/caching#FunctionCallingConfig"),
+    Rule("tool_choice_known", _chosen_tool_is_defined, "https://ai.google.dev/api/caching#FunctionCallingConfig"),
 )

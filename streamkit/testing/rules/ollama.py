@@ -1,6 +1,6 @@
 """The requests that Ollama refuses: bodies that do not fit its types. It does not pair calls and results.
 
-Source    https://docs.ollama.com/api/chat
+https://docs.ollama.com/api/chat
 
 Each rule reports the places of a body that break it. A rule must not raise an exception for a body of another form:
 that is reported by the rule ``form``.

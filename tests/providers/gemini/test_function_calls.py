@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit.providers.gemini.partial_args import PartialArgsAssembler, escape_json, parse_json_path
+from streamkit.providers.gemini.function_calls import PartialArgsAssembler, escape_json_text, parse_json_path
 from streamkit.providers.gemini.schema import PartialArg
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -190,7 +190,7 @@ def test_an_open_string_is_ended_by_a_fragment_without_a_value() -> None:
 def test_halves_of_a_surrogate_pair_are_joined() -> None:
     value, _, _ = assemble([[PartialArg("$.a", "\ud83d", willContinue=True)], [PartialArg("$.a", "\ude00")]])
     assert value == {"a": "😀"}
-    assert escape_json('"\n\\é') == '\\"\\n\\\\é'
+    assert escape_json_text('"\n\\é') == '\\"\\n\\\\é'
 
 
 @pytest.mark.parametrize(
