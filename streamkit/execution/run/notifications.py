@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from streamkit.calls import CallKind, CallRef, ToolResult
+from streamkit.calls import CallKind, CallRef, Finish, ToolResult
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
@@ -40,6 +40,7 @@ from streamkit.events import (
     ToolTimedOut,
     check_event,
 )
+from streamkit.finishes import finish_row
 from streamkit.json_text import IncrementalJsonObject, finalize_arguments, join_surrogates, parse_partial_object
 from streamkit.tools import Describe, Tool, ToolState, to_tools
 from streamkit.tools.custom import TEXT_FIELD, GrowingText
@@ -198,7 +199,8 @@ class Notifier:
         return [call.change_state("canceled", done=True) for call in unstarted]
 
     def _finished(self, event: Finished) -> list[ToolNotification]:
-        return self._failed() if event.reason == "error" else []  # there is no Failed event, but this ends a run too
+        # There is no Failed event, but this ends a run too.
+        return self._failed() if finish_row(Finish(event.reason)).is_error else []
 
     def _round(self, _: RoundStarted | RoundFinished) -> list[ToolNotification]:
         return self.close()  # every call of a round has its result before the round ends

@@ -113,7 +113,7 @@ class AnthropicWriter(SequentialWriter):
         if self.error is not None:
             self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
             return
-        if self.finish_reason == "error":
+        if self.finish_is_error:
             self.send(error_body(500, "Internal server error"))
             return
         usage = self.usage or Usage()

@@ -124,7 +124,7 @@ class ConverseWriter(SequentialWriter):
         if self.error is not None:
             self.send_bytes(error_event(*self.error_fields(self.error)))
             return
-        if self.finish_reason == "error":
+        if self.finish_is_error:
             message = "The model stopped before the end of its response."
             self.send_bytes(aws_frames.encode_exception("modelStreamErrorException", message))
             return

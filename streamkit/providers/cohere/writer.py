@@ -119,7 +119,7 @@ class CohereWriter(SequentialWriter):
             ending = {"error": message, "finish_reason": _FINISH_REASONS["error"]}
             if self.is_same_wire and isinstance(self.error.raw, dict) and "error_type" in self.error.raw:
                 ending["error_type"] = self.error.raw["error_type"]
-        elif self.finish_reason == "error":
+        elif self.finish_is_error:
             ending["error"] = _INTERNAL_ERROR
         if self.usage is not None:
             ending["usage"] = self.with_own_usage(_usage(self.usage))

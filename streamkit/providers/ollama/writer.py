@@ -99,7 +99,7 @@ class OllamaWriter(WholeCallWriter):
         if self.error is not None:
             self.send(error_body(*self.error_fields(self.error)))
             return
-        if self.finish_reason == "error":
+        if self.finish_is_error:
             self.send(error_body(500, "an error was encountered while running the model"))
             return
         done_reason = self.finish_name(FINISH_REASONS, _DONE_REASONS)

@@ -207,7 +207,7 @@ class ChunkWriter(ChoicesWriter):
         reason = _FINISH_REASON_NAMES[self.finish_reason]
         choice: Json = {}
         top: Json = {}
-        if self.finish_reason == "error" and self._dialect.error_in_band and self.error is None:
+        if self.finish_is_error and self._dialect.error_in_band and self.error is None:
             top["error"] = {"code": 502, "message": "Provider returned error"}
         delta: Json = {}
         for name, value in self.metadata.items():

@@ -10,8 +10,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from streamkit.calls import FinishReason, StreamError, ToolCall, Usage
+from streamkit.calls import Finish, FinishReason, StreamError, ToolCall, Usage
 from streamkit.events import BlockEnded, File, Finished, ReasoningKind
+from streamkit.finishes import finish_row
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
@@ -176,7 +177,12 @@ class WireWriter:
     @property
     def has_failed(self) -> bool:
         """Whether the response ends with an error, once all of its events are known."""
-        return self.error is not None or self.finish_reason == "error"
+        return self.error is not None or self.finish_is_error
+
+    @property
+    def finish_is_error(self) -> bool:
+        """Whether the finish reason is an error, as it is without one."""
+        return self.finish is None or finish_row(Finish(self.finish.reason)).is_error
 
     @property
     def finish_reason(self) -> FinishReason:
