@@ -12,6 +12,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from streamkit.calls import Finish, FinishReason
+from streamkit.values.total_tables import check_total
 
 __all__ = ["FINISH_ROWS", "FinishRow", "finish_row"]
 
@@ -48,8 +49,7 @@ FINISH_ROWS: Final[dict[FinishReason, FinishRow]] = {
     "error": FinishRow(is_error=True, is_cut_short=True),
     "other": FinishRow(runs_calls=True),  # a provider's new reason is no error; its own name is in ``Finish.raw``
 }
-if _undeclared := [reason for reason in get_args(FinishReason) if reason not in FINISH_ROWS]:
-    raise TypeError(f"add a row to FINISH_ROWS in {__name__} for each new finish reason: {', '.join(_undeclared)}")
+check_total("streamkit.finishes.FINISH_ROWS", FINISH_ROWS, get_args(FinishReason))
 
 #: Of a response without a finish, or with the reason of a third party's parser that no row has: no call of it runs.
 _UNDECLARED: Final = FinishRow()

@@ -24,7 +24,7 @@ def test_a_reason_without_a_row_is_an_error_at_import() -> None:
     source = Path(finishes.__file__).read_text("utf-8")
     assert source.count('"pause": FinishRow(') == 1
     broken = re.sub(r'    "pause": FinishRow\(.*\n', "", source)
-    with pytest.raises(TypeError, match=r"add a row to FINISH_ROWS in streamkit\.finishes .*: pause$"):
+    with pytest.raises(TypeError, match=r"streamkit\.finishes\.FINISH_ROWS has no row for pause: add one"):
         exec(compile(broken, "finishes.py", "exec"), {"__name__": "streamkit.finishes"})  # noqa: S102 - our own source
 
 
