@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from streamkit.providers.provider import Provider, ToolChoice, Traits
     from streamkit.providers.registry import writer
     from streamkit.providers.requests.request import OutputFormat, Request, Settings
-    from streamkit.providers.writing.provider_writer import Writer
+    from streamkit.providers.writing.writer import Writer
     from streamkit.reading.choice_view import ChoiceView
     from streamkit.reading.stream_reader import StreamReader, read
     from streamkit.reading.turn import Turn
@@ -212,7 +212,7 @@ _LAZY_IMPORTS = {
     "streamkit.providers": ("detect", "parse_messages", "parse_request", "render", "render_request"),
     "streamkit.providers.contract.traits": ("ModelFacts",),
     "streamkit.providers.provider": ("Provider", "ToolChoice", "Traits"),
-    "streamkit.providers.writing.provider_writer": ("Writer",),
+    "streamkit.providers.writing.writer": ("Writer",),
     "streamkit.providers.registry": ("writer",),  # not from the package, of which a module has the same name
     "streamkit.reading.stream_reader": ("StreamReader", "read"),
     "streamkit.execution": (

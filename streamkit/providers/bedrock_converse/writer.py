@@ -24,11 +24,12 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing import aws_frames
-from streamkit.providers.writing.aws_frames import error_body, error_event
+from streamkit.providers.writing.aws_frames import aws_error_body as error_body
+from streamkit.providers.writing.aws_frames import error_event
+from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, uncached_input_tokens
-from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
-from streamkit.providers.writing.writer_shapes import SequentialWriter
+from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 
 __all__ = [
     "ConverseWriter",

@@ -20,10 +20,10 @@ from streamkit.providers.cohere.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_writer import WriterOptions
-from streamkit.providers.writing.writer_shapes import SequentialWriter
+from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = [
     "CohereWriter",

@@ -20,9 +20,9 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import ERRORS, FINISH_REASONS
+from streamkit.providers.writing.block_order import WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_writer import WriterOptions
-from streamkit.providers.writing.writer_shapes import WholeCallWriter
+from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = [
     "OllamaWriter",

@@ -20,9 +20,9 @@ from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.decoding.openai_errors import ERRORS, error_body
 from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, ChatDialect
+from streamkit.providers.writing.block_order import ChoicesWriter
 from streamkit.providers.writing.encoding import encode_chunk
-from streamkit.providers.writing.wire_writer import Json, WriterOptions
-from streamkit.providers.writing.writer_shapes import ChoicesWriter
+from streamkit.providers.writing.wire_output import Json, WriterOptions
 
 __all__ = [
     "ChunkWriter",

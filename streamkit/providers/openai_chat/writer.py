@@ -27,7 +27,7 @@ from streamkit.providers.openai_chat.typed_reasoning import (
 )
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, encode_json
-from streamkit.providers.writing.wire_writer import Json, WriterOptions
+from streamkit.providers.writing.wire_output import Json, WriterOptions
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
