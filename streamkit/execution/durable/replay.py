@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, assert_never
 
 from streamkit import providers
 from streamkit.calls import ToolResult, Usage
@@ -111,6 +111,8 @@ class Replay:
             self.results.setdefault(entry.result.call_id, entry.result)
         elif isinstance(entry, ApprovalEntry):
             self.approvals.setdefault(entry.call_id, entry.approval)
+        else:
+            assert_never(entry)
 
     def _add_response(self, entry: ResponseEntry) -> None:
         if self.response is not None:

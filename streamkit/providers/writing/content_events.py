@@ -6,7 +6,7 @@ It must not depend on any provider. History is loaded with it, so a writer of ev
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from streamkit.calls import CallRef, CallState, FinishReason, ToolCall, Usage
 from streamkit.events import (
@@ -44,6 +44,7 @@ from streamkit.providers.writing.writer import Writer
 
 __all__ = ["default_finish_reason", "raw_call_id", "split_text", "streamed_arguments", "write_content"]
 
+_BlockOfEvents: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock | ServerToolBlock | FileBlock | ImageBlock
 #: Metadata of a block that is not the provider's state of the block.
 _NO_STATE: Final = frozenset(
     {"provider", "model", "requested_model", "endpoint", "citations", "signature", "refusal", "raw"}
@@ -87,15 +88,16 @@ def _write_block(writer: Writer, block: Block, index: int, delta_size: int) -> I
     if isinstance(block, ServerToolBlock) and is_own and block.raw:
         for raw in block.raw:
             yield from writer.own_block(raw, is_server_tool=True)
-    elif isinstance(block, OpaqueBlock):
-        if is_own:
-            yield from writer.own_block(block.raw)
-    else:
+    elif isinstance(block, OpaqueBlock) and is_own:
+        yield from writer.own_block(block.raw)
+    elif isinstance(block, _BlockOfEvents):
         for event in _events(block, index, delta_size):
             yield from writer.frames(event)
+    else:
+        writer.omit("unknown", f"a block of the type {block.type!r} was left out: no event of a response has it")
 
 
-def _events(block: Block, index: int, delta_size: int) -> Iterator[Event]:
+def _events(block: _BlockOfEvents, index: int, delta_size: int) -> Iterator[Event]:
     metadata = block.metadata
     if isinstance(block, TextBlock):
         is_refusal = bool(metadata.get("refusal"))
@@ -119,7 +121,7 @@ def _events(block: Block, index: int, delta_size: int) -> Iterator[Event]:
             yield ServerTool(block.id, block.name, "result", block.result)
     elif isinstance(block, FileBlock):
         yield File(block.media_type, block.data, block.url)
-    elif isinstance(block, ImageBlock):
+    else:
         yield File(None, block.data)
 
 
