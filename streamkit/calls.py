@@ -1,4 +1,4 @@
-"""The values that outlive a stream: calls and their results, usage, the finish, errors and warnings.
+"""The values in events: calls and their results, usage, log probabilities, the finish, errors and warnings.
 
 Frozen msgspec structs and the literals of their fields. The module must not depend on how a wire transports any of
 this, nor on how a tool is run.
@@ -6,7 +6,7 @@ this, nor on how a tool is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import reduce
 from typing import Any, Final, Literal, get_args
 
@@ -29,11 +29,13 @@ __all__ = [
     "Finish",
     "FinishReason",
     "MarkupFamily",
+    "NormalizedToolChunk",
     "ResultStatus",
     "RunWarningCode",
     "ServerCall",
     "StreamError",
     "StreamWarning",
+    "TokenLogProbability",
     "ToolCall",
     "ToolResult",
     "TurnWarningCode",
@@ -165,6 +167,39 @@ CLIENT_ITEM: Final = "item"
 CLIENT_TOOL: Final = "client_tool"
 #: The fields of such an item that its result needs, or repeats.
 CLIENT_ITEM_REFERENCE: Final = ("type", "id", "call_id", "execution", "caller", "pending_safety_checks")
+
+
+class NormalizedToolChunk(Struct, frozen=True, gc=False):
+    """One delta of a tool call, as every parser passes it to the accumulator.
+
+    ``start`` opens a call, on wires that report the start of one; ``delta`` is any other part of a call. On wires
+    without explicit starts, such as Chat Completions, a ``delta`` with a name opens a call.
+
+    Attributes:
+        type: ``start`` or ``delta``.
+        id: the provider's id of the call; None and ``""`` are equal.
+        name: its name, or a fragment of it; None and ``""`` are equal.
+        args: argument text at the start (the complete JSON on wires that send complete calls).
+        arguments_delta: the next part of the argument text.
+        key: the opaque value that distinguishes calls on the wire (index, block index, item id). Without one,
+            ``metadata["index"]`` is the key, and is not kept as metadata.
+        position: index in the list of the chunk, from 0; used only if nothing else identifies the call.
+        kind: ``function`` or ``custom``.
+        message: the provider's own message of the call, for callers that keep native messages. It is kept as
+            ``ToolCall.message``, with the arguments of later deltas.
+        metadata: values that the provider expects back with the call.
+    """
+
+    type: Literal["start", "delta"]
+    id: str | None = None
+    name: str | None = None
+    args: str | None = None
+    arguments_delta: str | None = None
+    key: Hashable = None
+    position: int | None = None
+    kind: Literal["function", "custom"] = "function"
+    message: Any = None
+    metadata: dict[str, Any] | None = None
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -329,3 +364,17 @@ class StreamError(Struct, frozen=True):
         force_setattr(self, "message", redact_message(self.message))
         if self.raw is not None:
             force_setattr(self, "raw", redact_value(self.raw))
+
+
+class TokenLogProbability(Struct, frozen=True, gc=False):
+    """A token of the response with the natural logarithm of its probability; a value of ``events.LogProbabilities``.
+
+    Attributes:
+        token: the token's text.
+        logprob: the logarithm; None if the wire sent no number.
+        alternatives: the most probable tokens at this position, most often with the chosen one among them.
+    """
+
+    token: str
+    logprob: float | None = None
+    alternatives: tuple[TokenLogProbability, ...] = ()

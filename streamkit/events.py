@@ -3,22 +3,33 @@
 Events are frozen tagged msgspec structs without gc (creating one takes about 50 ns). ``match`` on the class or on
 ``type`` is exhaustive to a type checker. ``choice`` is 0 unless the request asked for more than one choice.
 
-``NormalizedToolChunk`` is not an event: a parser passes it to the accumulator. The module must not depend on parsers,
-the accumulator or execution.
+An event is a class here and a member of ``TurnEvent`` or ``ToolEvent``. What handles events by their class has a table
+with a row for each of them, and a class without a row is an error at import (``values.total_tables``). The JSON form
+follows from the fields. ``NormalizedToolChunk`` is no event: a parser passes it to the accumulator. The module must not
+depend on parsers, the accumulator or execution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from contextlib import suppress
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from streamkit.calls import CallRef, Ended, FinishReason, StreamError, ToolCall, ToolResult, Usage
+from streamkit.calls import (
+    CallRef,
+    Ended,
+    FinishReason,
+    NormalizedToolChunk,
+    StreamError,
+    TokenLogProbability,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from streamkit.errors import UsageError
-from streamkit.values.json_data import object_fields, to_json_data
+from streamkit.values.tagged_json import TaggedJson
 
 __all__ = [
     "ArgumentsRestated",
@@ -68,46 +79,21 @@ ReasoningKind = Literal["text", "summary", "plan"]
 ServerToolPhase = Literal["started", "arguments", "result"]
 
 
-class NormalizedToolChunk(Struct, frozen=True, gc=False):
-    """One delta of a tool call, as every parser passes it to the accumulator.
-
-    ``start`` opens a call, on wires that report the start of one; ``delta`` is any other part of a call. On wires
-    without explicit starts, such as Chat Completions, a ``delta`` with a name opens a call.
-
-    Attributes:
-        type: ``start`` or ``delta``.
-        id: the provider's id of the call; None and ``""`` are equal.
-        name: its name, or a fragment of it; None and ``""`` are equal.
-        args: argument text at the start (the complete JSON on wires that send complete calls).
-        arguments_delta: the next part of the argument text.
-        key: the opaque value that distinguishes calls on the wire (index, block index, item id). Without one,
-            ``metadata["index"]`` is the key, and is not kept as metadata.
-        position: index in the list of the chunk, from 0; used only if nothing else identifies the call.
-        kind: ``function`` or ``custom``.
-        message: the provider's own message of the call, for callers that keep native messages. It is kept as
-            ``ToolCall.message``, with the arguments of later deltas.
-        metadata: values that the provider expects back with the call.
-    """
-
-    type: Literal["start", "delta"]
-    id: str | None = None
-    name: str | None = None
-    args: str | None = None
-    arguments_delta: str | None = None
-    key: Hashable = None
-    position: int | None = None
-    kind: Literal["function", "custom"] = "function"
-    message: Any = None
-    metadata: dict[str, Any] | None = None
-
-
 class _Event(Struct, frozen=True, gc=False, tag_field="type"):
     # Events of a turn have plain data, which is in no reference cycle. Those with what a tool returned or raised may be
     # in one (a traceback, its frames, the executor, its queue, the event) and are seen by the garbage collector.
     pass
 
 
-# ---------------------------------------------------------------- events of a turn
+class _OfCall(_Event, frozen=True, gc=False, tag_field="type"):
+    call: CallRef
+    choice: int = 0
+
+
+class _ToolOutcome(_Event, frozen=True, gc=True, tag_field="type"):
+    call: CallRef
+    result: ToolResult
+    choice: int = 0
 
 
 class ResponseStarted(_Event, frozen=True, gc=False, tag="response_started"):
@@ -166,7 +152,7 @@ class BlockEnded(_Event, frozen=True, gc=False, tag="block_ended"):
     choice: int = 0
 
 
-class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
+class ToolCallStart(_OfCall, frozen=True, gc=False, tag="tool_call_start"):
     """The start of a call. Its name is complete and its id final.
 
     ``namespace`` is the group of tools that its tool belongs to, where the provider has such groups (Responses).
@@ -174,8 +160,6 @@ class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
     """
 
     type: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
-    call: CallRef
-    choice: int = 0
     namespace: str | None = None
     metadata: dict[str, Any] = {}
 
@@ -189,12 +173,10 @@ class ToolCallDelta(_Event, frozen=True, gc=False, tag="tool_call_delta"):
     choice: int = 0
 
 
-class ToolCallEnd(_Event, frozen=True, gc=False, tag="tool_call_end"):
+class ToolCallEnd(_OfCall, frozen=True, gc=False, tag="tool_call_end"):
     """The end of a call: the wire reported it, or the turn ended."""
 
     type: ClassVar[Literal["tool_call_end"]] = "tool_call_end"
-    call: CallRef
-    choice: int = 0
 
 
 class ToolCallReady(_Event, frozen=True, gc=False, tag="tool_call_ready"):
@@ -297,20 +279,6 @@ class Failed(_Event, frozen=True, gc=False, tag="failed"):
     choice: int = 0
 
 
-class TokenLogProbability(Struct, frozen=True, gc=False):
-    """A token of the response with the natural logarithm of its probability; a value of ``LogProbabilities``.
-
-    Attributes:
-        token: the token's text.
-        logprob: the logarithm; None if the wire sent no number.
-        alternatives: the most probable tokens at this position, most often with the chosen one among them.
-    """
-
-    token: str
-    logprob: float | None = None
-    alternatives: tuple[TokenLogProbability, ...] = ()
-
-
 class LogProbabilities(_Event, frozen=True, gc=False, tag="log_probabilities"):
     """The log probabilities of the next tokens, if the request asked for them; ``raw`` is the wire's own form.
 
@@ -358,15 +326,10 @@ TurnEvent: TypeAlias = (
 )
 
 
-# ---------------------------------------------------------------- events of execution
-
-
-class ToolRunning(_Event, frozen=True, gc=False, tag="tool_running"):
+class ToolRunning(_OfCall, frozen=True, gc=False, tag="tool_running"):
     """The start of a tool."""
 
     type: ClassVar[Literal["tool_running"]] = "tool_running"
-    call: CallRef
-    choice: int = 0
 
 
 class ToolProgress(_Event, frozen=True, gc=True, tag="tool_progress"):
@@ -378,65 +341,46 @@ class ToolProgress(_Event, frozen=True, gc=True, tag="tool_progress"):
     choice: int = 0
 
 
-class ToolAwaitingApproval(_Event, frozen=True, gc=False, tag="tool_awaiting_approval"):
+class ToolAwaitingApproval(_OfCall, frozen=True, gc=False, tag="tool_awaiting_approval"):
     """A call that runs only after a person's decision, which has not been made."""
 
     type: ClassVar[Literal["tool_awaiting_approval"]] = "tool_awaiting_approval"
-    call: CallRef
-    choice: int = 0
 
 
-class ToolAwaitingResult(_Event, frozen=True, gc=False, tag="tool_awaiting_result"):
+class ToolAwaitingResult(_OfCall, frozen=True, gc=False, tag="tool_awaiting_result"):
     """A call that no tool of the program runs: its result is passed when the run is resumed."""
 
     type: ClassVar[Literal["tool_awaiting_result"]] = "tool_awaiting_result"
-    call: CallRef
-    choice: int = 0
 
 
-class ToolCompleted(_Event, frozen=True, gc=True, tag="tool_completed"):
+class ToolCompleted(_ToolOutcome, frozen=True, gc=True, tag="tool_completed"):
     """The result of a tool that returned."""
 
     type: ClassVar[Literal["tool_completed"]] = "tool_completed"
-    call: CallRef
-    result: ToolResult
-    choice: int = 0
 
 
-class ToolError(_Event, frozen=True, gc=True, tag="tool_error"):
+class ToolError(_ToolOutcome, frozen=True, gc=True, tag="tool_error"):
     """The result of a call that failed: an unknown tool, invalid arguments, an exception."""
 
     type: ClassVar[Literal["tool_error"]] = "tool_error"
-    call: CallRef
-    result: ToolResult
-    choice: int = 0
 
 
-class ToolDenied(_Event, frozen=True, gc=True, tag="tool_denied"):
+class ToolDenied(_ToolOutcome, frozen=True, gc=True, tag="tool_denied"):
     """The result of a call that was not allowed to run."""
 
     type: ClassVar[Literal["tool_denied"]] = "tool_denied"
-    call: CallRef
-    result: ToolResult
-    choice: int = 0
 
 
-class ToolTimedOut(_Event, frozen=True, gc=True, tag="tool_timed_out"):
+class ToolTimedOut(_ToolOutcome, frozen=True, gc=True, tag="tool_timed_out"):
     """The result of a tool that exceeded its timeout."""
 
     type: ClassVar[Literal["tool_timed_out"]] = "tool_timed_out"
-    call: CallRef
-    result: ToolResult
-    choice: int = 0
 
 
-class ToolCanceled(_Event, frozen=True, gc=True, tag="tool_canceled"):
+class ToolCanceled(_ToolOutcome, frozen=True, gc=True, tag="tool_canceled"):
     """The result of a call that was canceled, before or while it ran."""
 
     type: ClassVar[Literal["tool_canceled"]] = "tool_canceled"
-    call: CallRef
-    result: ToolResult
-    choice: int = 0
 
 
 class RoundStarted(_Event, frozen=True, gc=False, tag="round_started"):
@@ -499,13 +443,6 @@ def check_event(event: object) -> None:
         raise UsageError(f"one event is expected, not {type(event).__name__}: for event in turn.feed(data): ...")
 
 
-_LEFT_OUT: dict[type, dict[str, Any]] = {
-    File: {"raw": None},
-    ServerTool: {"raw": None},
-    ResponseStarted: {"metadata": {}},
-}
-
-
 def to_json(event: Event) -> bytes:
     """Encode an event as one line of JSON, ``type`` first.
 
@@ -515,19 +452,7 @@ def to_json(event: Event) -> bytes:
     out, and what only a writer of the same wire reads: ``File.raw`` and ``ServerTool.raw``, whose data the event has
     anyway, and ``ResponseStarted.metadata``, in which OpenAI repeats the instructions and tools of the request.
     """
-    left_out = _LEFT_OUT.get(type(event))
-    if left_out is not None:
-        event = msgspec.structs.replace(event, **left_out)
-    if type(event) in _PLAIN_EVENTS:
-        with suppress(UnicodeEncodeError):  # half of a surrogate pair, split over two events: escaped below
-            return msgspec.json.encode(event)
-    data = to_json_data(event, _convert_object, deepest=_DEEPEST)
-    try:
-        return msgspec.json.encode(data)
-    except UnicodeEncodeError:
-        import json  # rarely needed, and imported with every program
-
-        return json.dumps(data, separators=(",", ":")).encode("ascii")
+    return _JSON.encode(event)
 
 
 def from_json(data: bytes | str) -> Event:
@@ -544,31 +469,13 @@ def from_json(data: bytes | str) -> Event:
         msgspec.ValidationError: the JSON is not an event: no object with a ``type``, or one with other fields.
         ValueError: the data is not JSON.
     """
-    try:
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):  # msgspec refuses an escaped half of a surrogate pair
-            import json
-
-            plain = json.loads(data)
-            event = _newer_event(plain) or msgspec.convert(plain, Event)
-    except RecursionError:
-        raise ValueError("the data is nested too deeply") from None
-    if isinstance(event, RoundFinished) and event.update is not None:
+    event: Event | dict[str, Any] = _JSON.decode(data)
+    if isinstance(event, dict):
+        choice = event.get("choice")
+        return Unknown(event, choice if choice.__class__ is int else 0)
+    if isinstance(event, RoundFinished) and event.update is not None and _decode_update is not None:
         return msgspec.structs.replace(event, update=_decode_update(event.update))
     return event
-
-
-def _newer_event(data: Any) -> Unknown | None:
-    """Return the event of an object with a type that this version lacks; None for anything else."""
-    if not isinstance(data, dict) or not isinstance(kind := data.get("type"), str) or not kind or kind in EVENT_TYPES:
-        return None
-    choice = data.get("choice")
-    return Unknown(data, choice if choice.__class__ is int else 0)
-
-
-def _unchanged(data: Any) -> Any:
-    return data
 
 
 def set_update_decoder(decode: Callable[[Any], Any]) -> None:
@@ -580,20 +487,11 @@ def set_update_decoder(decode: Callable[[Any], Any]) -> None:
     _decode_update = decode
 
 
-_decode_update: Callable[[Any], Any] = _unchanged
-
-
-def _convert_object(value: Any) -> Any:
-    fields = object_fields(value)
-    if isinstance(value, ToolResult):
-        del fields["exception"]
-    return fields
-
-
-_DEEPEST = 300  # more than the nesting of a frame that is read
-_PLAIN_EVENTS = frozenset(
-    {Text, Reasoning, Refusal, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File, Warned}
-    | {ToolRunning, ToolAwaitingApproval, ToolAwaitingResult, RoundStarted}
-)  # without values of other origin
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-EVENT_TYPES: dict[str, type[Event]] = {cls.type: cls for cls in get_args(Event)}
+_decode_update: Callable[[Any], Any] | None = None
+_JSON = TaggedJson(
+    Event,
+    plain={Text, Reasoning, Refusal, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File, Warned}
+    | {ToolRunning, ToolAwaitingApproval, ToolAwaitingResult, RoundStarted},
+    replaced={File: {"raw": None}, ServerTool: {"raw": None}, ResponseStarted: {"metadata": {}}},
+    dropped={ToolResult: ("exception",)},
+)

@@ -82,6 +82,14 @@ def test_every_event_is_a_turn_event_or_a_tool_event_and_has_an_example() -> Non
     assert NormalizedToolChunk not in get_args(Event)
 
 
+def test_every_event_class_is_in_the_union_and_public() -> None:
+    """A class that is not in ``TurnEvent`` or ``ToolEvent`` has no row in any table, and ``from_json`` refuses it."""
+    classes = {value for value in vars(events).values() if isinstance(value, type) and issubclass(value, events._Event)}
+    public = {kind for kind in classes if not kind.__name__.startswith("_")}
+    assert public == set(get_args(Event))
+    assert {kind.__name__ for kind in public} <= set(events.__all__)
+
+
 @each
 def test_the_type_is_the_class_name_in_snake_case(kind: type[Any]) -> None:
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()

@@ -32,14 +32,10 @@ from streamkit.events import (
     ToolCallDelta,
     Unknown,
 )
+from streamkit.finishes import finish_row
 from streamkit.json_text import join_half, join_surrogates, json_size
 
 __all__ = ["Choice"]
-
-#: reasons after which no call of the turn may run, and which calls do not rewrite
-NOT_EXECUTABLE: frozenset[FinishReason] = frozenset({"content_filter", "refusal", "pause", "error"})
-#: Finish reasons of a response that stopped in the middle, so that the arguments of its last call may be missing.
-_CUT_SHORT: frozenset[FinishReason] = frozenset({"length", "error"})
 
 
 class Choice:
@@ -338,7 +334,7 @@ class Choice:
             return
         self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
         if tracker is not None:
-            tracker.ready.finish(is_cut_short=reason in _CUT_SHORT, last_call=self._last_call)
+            tracker.ready.finish(is_cut_short=finish_row(self.provider_finish).is_cut_short, last_call=self._last_call)
 
     @property
     def _last_call(self) -> ToolCallBuilder | None:
@@ -412,7 +408,7 @@ class Choice:
             tracker.ready.close(
                 tracker.calls,
                 confirmed=confirmed,
-                is_cut_short=finish is not None and finish.reason in _CUT_SHORT,
+                is_cut_short=finish_row(finish).is_cut_short,
                 last_call=self._last_call,
             )
         if self._early_citations:  # of a response without text
@@ -443,7 +439,7 @@ class Choice:
 
     def mark_executable(self) -> None:
         """Mark the complete calls as executable, unless the finish forbids it; for a turn closed without error."""
-        if self.effective_finish is not None and self.effective_finish.reason not in NOT_EXECUTABLE:
+        if finish_row(self.effective_finish).runs_calls:
             self.executable = [call for call in self._calls if call.state == "complete"]
 
     # ---------------------------------------------------------------- the result

@@ -27,7 +27,7 @@ from streamkit.gateway.stored_responses import StoredResponses, refuse_reference
 from streamkit.gateway.translation.opaque_state import restore_state
 from streamkit.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers, open_response
 from streamkit.providers.requests.body_fields import asks_for_usage
-from streamkit.providers.writing.provider_writer import Writer
+from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source import Source, headers_of
 from streamkit.reading.source_failure import find_failed_response, is_io_failure
 from streamkit.reading.stream_reader import event_batches

@@ -11,7 +11,7 @@ It must not depend on any provider, nor on how messages are repaired or rendered
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -30,6 +30,7 @@ from pydantic_core import from_json
 from streamkit.errors import UsageError
 from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_data
 from streamkit.json_text import join_surrogates
+from streamkit.values.total_tables import check_total
 
 __all__ = [
     "BLOCKS_WITHOUT_MEDIA",
@@ -295,12 +296,10 @@ UNPAIRED_BLOCKS: frozenset[type[_StoredModel]] = frozenset(
 #: The types of the blocks that neither are images or files nor may contain some.
 BLOCKS_WITHOUT_MEDIA = UNPAIRED_BLOCKS - {ImageBlock, FileBlock} | {ToolCallBlock}
 
-_KNOWN = ("text", "image", "file", "tool_call", "tool_response", "reasoning", "server_tool", "opaque")
-
 
 def _tag(value: Any) -> str:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if kind in _KNOWN else "unknown"
+    return kind if isinstance(kind, str) and kind in _TAGS else "unknown"
 
 
 #: Any block, distinguished by ``type``.
@@ -316,6 +315,13 @@ Block: TypeAlias = Annotated[
     | Annotated[UnknownBlock, Tag("unknown")],
     Discriminator(_tag),
 ]
+_MEMBERS = [get_args(member) for member in get_args(get_args(Block)[0])]
+_TAGS: frozenset[str] = frozenset(tag.tag for _, tag in _MEMBERS)
+check_total(
+    "streamkit.history.content.UNPAIRED_BLOCKS",
+    UNPAIRED_BLOCKS | {ToolCallBlock, ToolResponseBlock},
+    (kind for kind, _ in _MEMBERS),
+)
 
 
 class Content(_StoredModel):

@@ -17,7 +17,7 @@ from streamkit.providers.registry import broken, detect, dialect, get, names, re
 
 if TYPE_CHECKING:
     from streamkit.providers.rendering.conversion import parse_messages, parse_request, render, render_request
-    from streamkit.providers.writing.provider_writer import Writer
+    from streamkit.providers.writing.writer import Writer
 
 __all__ = [
     "Endpoint",
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _LAZY_IMPORTS = {  # they load pydantic
-    "Writer": "writing.provider_writer",
+    "Writer": "writing.writer",
     "parse_messages": "rendering.conversion",
     "parse_request": "rendering.conversion",
     "render": "rendering.conversion",

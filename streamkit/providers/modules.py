@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from streamkit.output import OutputType
     from streamkit.providers.requests.body_fields import BodyFields
     from streamkit.providers.requests.settings import SettingsWriter
-    from streamkit.providers.writing.provider_writer import Writer
-    from streamkit.providers.writing.wire_writer import WriterOptions
+    from streamkit.providers.writing.wire_output import WriterOptions
+    from streamkit.providers.writing.writer import Writer
     from streamkit.tools.definition import OfferedTool
 
 __all__ = [

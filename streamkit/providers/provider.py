@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
     from streamkit.providers.requests.settings import SettingsWriter
-    from streamkit.providers.writing.provider_writer import Writer
+    from streamkit.providers.writing.writer import Writer
     from streamkit.tools import Tool
     from streamkit.tools.definition import OfferedTool
 
@@ -314,7 +314,7 @@ class Provider:
         """
         if delta_size < 1:
             raise UsageError(f"delta_size must be a number of characters, at least 1, not {delta_size!r}")
-        from streamkit.providers.writing.content_writer import write_content
+        from streamkit.providers.writing.content_events import write_content
 
         writer = self.writer(response_id=response_id, model=model, framing=framing)
         return write_content(writer, content, finish=finish, usage=usage, delta_size=delta_size)
@@ -337,7 +337,7 @@ class Provider:
             framing: another framing that the provider supports; None for its usual one.
             usage_chunk: whether the token counts may have a chunk without choices.
         """
-        from streamkit.providers.writing.wire_writer import WriterOptions
+        from streamkit.providers.writing.wire_output import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
         return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))

@@ -39,7 +39,7 @@ from streamkit.values.message_format import RateMessage
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from streamkit.providers.writing.provider_writer import Writer
+    from streamkit.providers.writing.writer import Writer
 
 __all__ = [
     "ProviderName",

@@ -10,16 +10,13 @@ from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.history import Content, ToolCallBlock
-from streamkit.providers.writing.encoding import (
-    arguments_text,
+from streamkit.providers.writing.content_events import (
     default_finish_reason,
-    encode_json,
-    encode_sse_event,
     raw_call_id,
     split_text,
-    text_or_json,
-    uncached_input_tokens,
+    streamed_arguments,
 )
+from streamkit.providers.writing.encoding import encode_json, encode_sse_event, text_or_json, uncached_input_tokens
 
 
 @pytest.mark.parametrize(
@@ -58,16 +55,16 @@ def test_the_raw_id_of_a_call_is_a_text_that_is_not_empty(raw_id: object, expect
 
 
 def test_arguments_are_written_as_compact_json() -> None:
-    assert json.loads(arguments_text(ToolCallBlock(id="x", name="f", parameters={"a": 1}))) == {"a": 1}
-    assert arguments_text(ToolCallBlock(id="x", name="f", parameters={})) == ""
+    assert json.loads(streamed_arguments(ToolCallBlock(id="x", name="f", parameters={"a": 1}))) == {"a": 1}
+    assert streamed_arguments(ToolCallBlock(id="x", name="f", parameters={})) == ""
 
 
 def test_arguments_that_never_were_an_object_are_written_unchanged() -> None:
-    assert arguments_text(ToolCallBlock(id="x", name="f", metadata={"raw_arguments": '{"a":'})) == '{"a":'
+    assert streamed_arguments(ToolCallBlock(id="x", name="f", metadata={"raw_arguments": '{"a":'})) == '{"a":'
 
 
 def test_parameters_that_are_no_object_are_written_as_an_object() -> None:
-    assert arguments_text(ToolCallBlock(id="x", name="f", parameters="ls", kind="custom")) == '{"input":"ls"}'
+    assert streamed_arguments(ToolCallBlock(id="x", name="f", parameters="ls", kind="custom")) == '{"input":"ls"}'
 
 
 def test_uncached_tokens_are_the_rest_of_the_prompt() -> None:

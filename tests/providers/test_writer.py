@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -21,22 +21,26 @@ from streamkit.events import (
     Failed,
     File,
     Finished,
+    LogProbabilities,
     Reasoning,
     Refusal,
     ResponseStarted,
     RoundStarted,
     ServerTool,
     Text,
+    TokenLogProbability,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallReady,
     ToolCallStart,
+    ToolEvent,
     Unknown,
     UsageReport,
     Warned,
 )
 from streamkit.json_text import finalize_arguments
 from streamkit.providers import Writer
+from streamkit.providers.writing.writer import EVENT_ROWS
 
 #: One provider of each wire, and the dialects whose streams have another form.
 TARGETS = (
@@ -633,3 +637,38 @@ def test_the_work_is_linear_in_the_events(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_writer_imports_no_pydantic_and_every_provider_has_one(target: str) -> None:
     assert isinstance(providers.get(target).writer(), Writer)
+
+
+# ---------------------------------------------------------------- the table of events
+
+
+def test_every_event_has_a_row() -> None:
+    assert set(EVENT_ROWS) == set(get_args(Event))
+    left_out = {kind for kind, row in EVENT_ROWS.items() if row is None}
+    assert left_out == {Warned, *get_args(ToolEvent)}
+
+
+def test_an_event_without_a_row_is_left_out_with_a_sentence() -> None:
+    class NewEvent(Text, frozen=True, tag="new_event"):
+        type: ClassVar[Any] = "new_event"
+
+    live = new_writer("anthropic")
+    assert live.write(NewEvent("a")) == b""
+    assert live.omitted == {"unknown": "an event of the type 'new_event' was left out: no writer handles it"}
+
+
+def test_what_is_not_part_of_a_response_needs_no_sentence() -> None:
+    live = new_writer("anthropic")
+    assert live.write(Warned("slot_reused", "m")) + live.write(RoundStarted(0)) == b""
+    assert live.omitted == {}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("provider", ["anthropic", None], ids=["of the same wire", "of another wire"])
+def test_log_probabilities_are_written_or_left_out_with_a_sentence(target: str, provider: str | None) -> None:
+    live = new_writer(target)
+    live.write(ResponseStarted("r", "m", provider=provider and target))
+    tokens = [{"token": "a", "logprob": -0.5}]
+    raw = tokens if target == "openai_responses" else {"content": tokens}
+    written = live.write(LogProbabilities((TokenLogProbability("a", -0.5),), raw)) + live.write(Text("a"))
+    assert (b"-0.5" in written + live.close()) is ("log_probabilities" not in live.omitted)

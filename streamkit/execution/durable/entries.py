@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter, WithJsonSchema
@@ -324,6 +324,8 @@ class Replay:
             self.results.setdefault(entry.result.call_id, entry.result)
         elif isinstance(entry, ApprovalEntry):
             self.approvals.setdefault(entry.call_id, entry.approval)
+        else:
+            assert_never(entry)
 
     def _add_response(self, entry: ResponseEntry) -> None:
         if self.response is not None:

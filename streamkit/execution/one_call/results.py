@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from streamkit.calls import CallRef, Finish, ResultStatus, StreamError, ToolCall, ToolResult
 from streamkit.events import ToolCanceled, ToolCompleted, ToolDenied, ToolError, ToolEvent, ToolTimedOut
+from streamkit.finishes import finish_row
 from streamkit.reading.turn import Turn
 
 __all__ = [
@@ -30,8 +31,7 @@ _EXCERPT = 60  # characters of an argument text that are quoted to the model
 def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
     """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
     if call.state == "incomplete":
-        is_length = turn is not None and turn.finish is not None and turn.finish.reason == "length"
-        cause = "the response reached its length limit" if is_length else "the response ended there"
+        cause = finish_row(None if turn is None else turn.finish).incomplete_because
         excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
         return ToolResult(
             call,
@@ -76,14 +76,7 @@ def reason_to_block(error: StreamError | None, finish: Finish | None = None) -> 
     """Return why the complete calls of a turn may not run, from its error or finish, as a part of a sentence."""
     if error is not None:
         return f"the response that made the call ended in an error ({error.kind})"
-    return {
-        "content_filter": "the provider's content filter stopped the response that made the call",
-        "refusal": "the response that made the call was a refusal",
-        "pause": "the provider paused the response that made the call",
-    }.get(
-        finish.reason if finish is not None else "",
-        "the provider ended the response that made the call in an error",
-    )
+    return finish_row(finish).not_run_because
 
 
 def to_stopped_error(error: str | None) -> str:

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
 from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamkit.finishes import finish_row
 from streamkit.reading.turn import Turn
 from streamkit.tools import Tool
 
@@ -125,29 +126,24 @@ def _call_identity(call: ToolCall) -> str:
 
 def is_paused_by_provider(turn: Turn | None) -> bool:
     """Return True if the provider paused the turn, so that it has to be continued."""
-    finish = None if turn is None else turn.finish
-    return finish is not None and finish.reason == "pause"
+    return turn is not None and finish_row(turn.finish).outcome == "pause"
 
 
 def turn_error(turn: Turn) -> StreamError | None:
     """Return the error of a turn that does not count, or None."""
     error, finish = turn.error, turn.finish
-    if error is None and finish is not None and finish.reason == "error":
+    if error is None and finish is not None and finish_row(finish).is_error:
         return StreamError("provider_error", f"the provider ended the response with {finish.raw!r}")
     return error
 
 
 def turn_outcome(turn: Turn) -> Outcome:
     """Return the outcome of a turn; None if the model has to read the results of its calls."""
-    finish = turn.finish
-    reason = None if finish is None else finish.reason
-    if reason == "pause":
-        return "pause"
-    if reason == "content_filter":
-        return "filtered"
-    if reason == "refusal" or (turn.refusal is not None and not turn.calls):
+    row = finish_row(turn.finish)
+    if row.outcome is not None and not row.runs_calls:
+        return row.outcome
+    if turn.refusal is not None and not turn.calls:
         return "refusal"
-    if reason == "length" and not turn.executable:
-        # Another request would be truncated at the same place (lobehub/lobehub#13817: 17 steps, 487k tokens).
-        return "length"
+    if row.outcome is not None and not turn.executable:
+        return row.outcome
     return None if turn.calls else "answered"

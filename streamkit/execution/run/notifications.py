@@ -13,20 +13,31 @@ This module must not depend on turns, threads or event loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct, field
 
-from streamkit.calls import CallKind, CallRef, ToolResult
+from streamkit.calls import CallKind, CallRef, Finish, ToolResult
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    Citation,
     Event,
     Failed,
+    File,
     Finished,
+    LogProbabilities,
+    Reasoning,
+    Refusal,
+    ResponseStarted,
     RoundFinished,
     RoundStarted,
+    RunEnded,
+    ServerTool,
+    Text,
+    ToolAwaitingApproval,
+    ToolAwaitingResult,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallReady,
@@ -38,11 +49,16 @@ from streamkit.events import (
     ToolProgress,
     ToolRunning,
     ToolTimedOut,
+    Unknown,
+    UsageReport,
+    Warned,
     check_event,
 )
+from streamkit.finishes import finish_row
 from streamkit.json_text import IncrementalJsonObject, finalize_arguments, join_surrogates, parse_partial_object
 from streamkit.tools import Describe, Tool, ToolState, to_tools
 from streamkit.tools.custom import TEXT_FIELD, GrowingText
+from streamkit.values.total_tables import check_total
 
 __all__ = ["Notifier", "ToolNotification"]
 
@@ -198,7 +214,8 @@ class Notifier:
         return [call.change_state("canceled", done=True) for call in unstarted]
 
     def _finished(self, event: Finished) -> list[ToolNotification]:
-        return self._failed() if event.reason == "error" else []  # there is no Failed event, but this ends a run too
+        # There is no Failed event, but this ends a run too.
+        return self._failed() if finish_row(Finish(event.reason)).is_error else []
 
     def _round(self, _: RoundStarted | RoundFinished) -> list[ToolNotification]:
         return self.close()  # every call of a round has its result before the round ends
@@ -358,3 +375,9 @@ _HANDLERS: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] 
     RoundStarted: Notifier._round,
     RoundFinished: Notifier._round,
 }
+#: The events that change nothing about a client's call.
+_OF_NO_CALL: frozenset[type] = frozenset(
+    {ResponseStarted, Text, Reasoning, Refusal, ServerTool, Citation, File, UsageReport, Warned, LogProbabilities}
+    | {Unknown, ToolAwaitingApproval, ToolAwaitingResult, RunEnded}
+)
+check_total("streamkit.execution.run.notifications", {*_HANDLERS, *_OF_NO_CALL}, get_args(Event))

@@ -20,10 +20,10 @@ from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event, uncached_input_tokens
-from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
-from streamkit.providers.writing.writer_shapes import SequentialWriter
+from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 
 __all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
 
@@ -111,7 +111,7 @@ class AnthropicWriter(SequentialWriter):
         if self.error is not None:
             self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
             return
-        if self.finish_reason == "error":
+        if self.finish_is_error:
             self.send(error_body(500, "Internal server error"))
             return
         usage = self.usage or Usage()

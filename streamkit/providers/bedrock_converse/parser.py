@@ -141,7 +141,7 @@ class BedrockConverseParser:
     def _event(self, name: str, body: Any) -> None:
         """Read an event as plain data."""
         if aws_frames.is_exception(name):
-            self._sink.fail(aws_frames.to_stream_error(name, body))
+            self._sink.fail(aws_frames.exception_to_error(name, body))
             return
         if not isinstance(body, dict) or name not in _EVENTS:
             self._sink.unknown({name: body})

@@ -21,11 +21,12 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing import aws_frames
-from streamkit.providers.writing.aws_frames import error_body, error_event
+from streamkit.providers.writing.aws_frames import aws_error_body as error_body
+from streamkit.providers.writing.aws_frames import error_event
+from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, uncached_input_tokens
-from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
-from streamkit.providers.writing.writer_shapes import SequentialWriter
+from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 
 __all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
 
@@ -64,7 +65,7 @@ class ConverseWriter(SequentialWriter):
         if self.error is not None:
             self.send_bytes(error_event(*self.error_fields(self.error)))
             return
-        if self.finish_reason == "error":
+        if self.finish_is_error:
             message = "The model stopped before the end of its response."
             self.send_bytes(aws_frames.encode_exception("modelStreamErrorException", message))
             return

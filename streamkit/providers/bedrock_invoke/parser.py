@@ -65,7 +65,7 @@ class BedrockInvokeParser:
                 self._unpack(body)
             elif aws_frames.is_exception(name):
                 is_frame = True
-                self._sink.fail(aws_frames.to_stream_error(name, body))
+                self._sink.fail(aws_frames.exception_to_error(name, body))
         if is_frame:
             return
         error = aws_frames.error_of_body(data)

@@ -13,9 +13,10 @@ from streamkit.providers.anthropic.writer import AnthropicWriter
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing import aws_frames
-from streamkit.providers.writing.aws_frames import error_body, error_event
+from streamkit.providers.writing.aws_frames import aws_error_body as error_body
+from streamkit.providers.writing.aws_frames import error_event
 from streamkit.providers.writing.encoding import encode_chunk
-from streamkit.providers.writing.wire_writer import Json, WriterOptions
+from streamkit.providers.writing.wire_output import Json, WriterOptions
 
 __all__ = ["InvokeWriter", "create_writer", "error_body", "error_event"]
 

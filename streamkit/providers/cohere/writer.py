@@ -16,10 +16,10 @@ from streamkit.providers.cohere.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_writer import WriterOptions
-from streamkit.providers.writing.writer_shapes import SequentialWriter
+from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
@@ -74,7 +74,7 @@ class CohereWriter(SequentialWriter):
             ending = {"error": message, "finish_reason": _FINISH_REASONS["error"]}
             if self.is_same_wire and isinstance(self.error.raw, dict) and "error_type" in self.error.raw:
                 ending["error_type"] = self.error.raw["error_type"]
-        elif self.finish_reason == "error":
+        elif self.finish_is_error:
             ending["error"] = _INTERNAL_ERROR
         if self.usage is not None:
             ending["usage"] = self.with_own_usage(_usage(self.usage))

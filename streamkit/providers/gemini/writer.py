@@ -22,9 +22,9 @@ from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.gemini.metadata import CANDIDATE_FACTS, facts_prefix
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import ERRORS, FINISH_REASONS
+from streamkit.providers.writing.block_order import ChoicesWriter, WholeCallWriter
 from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_json
-from streamkit.providers.writing.wire_writer import Json, ServerToolCall, WriterOptions
-from streamkit.providers.writing.writer_shapes import ChoicesWriter, WholeCallWriter
+from streamkit.providers.writing.wire_output import Json, ServerToolCall, WriterOptions
 
 __all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 

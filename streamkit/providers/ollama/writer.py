@@ -18,9 +18,9 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import ERRORS, FINISH_REASONS
+from streamkit.providers.writing.block_order import WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_writer import WriterOptions
-from streamkit.providers.writing.writer_shapes import WholeCallWriter
+from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = ["OllamaWriter", "create_writer", "error_body", "error_event"]
 
@@ -71,7 +71,7 @@ class OllamaWriter(WholeCallWriter):
         if self.error is not None:
             self.send(error_body(*self.error_fields(self.error)))
             return
-        if self.finish_reason == "error":
+        if self.finish_is_error:
             self.send(error_body(500, "an error was encountered while running the model"))
             return
         done_reason = self.finish_name(FINISH_REASONS, _DONE_REASONS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkit.providers.writing.wire_writer import Json
+from streamkit.providers.writing.wire_output import Json
 
 __all__ = ["build_completion"]
 

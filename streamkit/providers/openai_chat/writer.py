@@ -32,10 +32,10 @@ from streamkit.providers.openai_chat.content_blocks import (
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
 from streamkit.providers.openai_chat.traits import FINISH_REASONS
+from streamkit.providers.writing.block_order import ChoicesWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_json
-from streamkit.providers.writing.wire_writer import Json, WriterOptions
-from streamkit.providers.writing.writer_shapes import ChoicesWriter
+from streamkit.providers.writing.wire_output import Json, WriterOptions
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -122,7 +122,7 @@ class ChatWriter(ChoicesWriter):
         reason = _FINISH_REASON_NAMES[self.finish_reason]
         choice: Json = {}
         top: Json = {}
-        if self.finish_reason == "error" and self._form.error_in_band and self.error is None:
+        if self.finish_is_error and self._form.error_in_band and self.error is None:
             top["error"] = {"code": 502, "message": "Provider returned error"}
         delta: Json = {}
         for name, value in self.metadata.items():

@@ -36,8 +36,8 @@ from streamkit.providers.openai_responses.written_items import (
 )
 from streamkit.providers.writing.call_text import CallText, is_cut
 from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
-from streamkit.providers.writing.provider_writer import Writer
-from streamkit.providers.writing.wire_writer import ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
+from streamkit.providers.writing.writer import Writer
 
 __all__ = [
     "ResponsesWriter",

@@ -12,7 +12,7 @@ from streamkit.calls import Usage
 from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.wire_writer import ServerToolCall
+from streamkit.providers.writing.wire_output import ServerToolCall
 from streamkit.values.media import normalize_data
 
 __all__ = [

@@ -21,15 +21,15 @@ __all__ = [
     "ERRORS",
     "ERROR_NAMES",
     "STATUS",
+    "aws_error_body",
     "encode_event",
     "encode_exception",
-    "error_body",
     "error_event",
     "error_of_body",
     "error_of_frame",
+    "exception_to_error",
     "is_exception",
     "read_frame",
-    "to_stream_error",
 ]
 
 #: The HTTP status of each exception, by its name in a stream.
@@ -107,7 +107,7 @@ def is_exception(name: Any) -> bool:
     return isinstance(name, str) and name.endswith("Exception")
 
 
-def to_stream_error(name: str, body: Any) -> StreamError:
+def exception_to_error(name: str, body: Any) -> StreamError:
     """Return an exception as an error with ``raw={name: body}``."""
     text = None
     if isinstance(body, dict):
@@ -124,7 +124,7 @@ def error_of_frame(name: bytes, payload: bytes) -> StreamError | None:
         body = read_json(payload)
     except (ValueError, RecursionError):
         body = excerpt(payload)
-    return to_stream_error(name[len(EXCEPTION) :].decode("utf-8", "replace"), body)
+    return exception_to_error(name[len(EXCEPTION) :].decode("utf-8", "replace"), body)
 
 
 def error_of_body(data: dict[str, Any]) -> StreamError | None:
@@ -151,7 +151,7 @@ def read_frame(name: bytes, data: bytes) -> tuple[Any, StreamError | None]:
     return None, error
 
 
-def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
+def aws_error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
     """Return the JSON body of a refused request; the services name its type in the header ``x-amzn-errortype``."""
     return {"message": message}
 

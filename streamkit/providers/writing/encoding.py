@@ -1,36 +1,28 @@
-"""What the encoders of several providers share: text in deltas, JSON as bytes, and the facts of a content or a call.
+"""What the writers and renderers of several providers share: JSON as text and bytes, sources of citations, tokens.
 
-The counterpart of ``decoding``. It depends on no provider, nor on the embedded server, which uses the encoders.
+The counterpart of ``decoding``. It depends on no provider and on no history: parsers use it, too.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from streamkit.calls import FinishReason, Usage
+from streamkit.calls import Usage
 from streamkit.providers.decoding.decoding import compact_json
 from streamkit.values.json_data import object_fields, to_json_data
 
-if TYPE_CHECKING:  # parsers use encode_json, and load without pydantic
-    from streamkit.history.content import Content, ToolCallBlock
-
 __all__ = [
     "CONTENT_TYPES",
-    "arguments_object",
-    "arguments_text",
     "citation_links",
     "data_as_json",
-    "default_finish_reason",
     "encode_chunk",
     "encode_json",
+    "encode_json_text",
     "encode_sse_event",
-    "encode_text",
-    "raw_call_id",
-    "split_text",
     "text_or_json",
     "uncached_input_tokens",
 ]
@@ -57,11 +49,6 @@ _LINK_FIELDS = (
     "document",
     "location",
 )
-
-
-def split_text(text: str, size: int) -> list[str]:
-    """Return a text in parts of ``size`` characters, the last one shorter; no part for an empty text."""
-    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def text_or_json(value: Any) -> str:
@@ -106,7 +93,7 @@ def encode_chunk(chunk: Mapping[str, Any]) -> bytes:
         return json.dumps(data, separators=(",", ":"), default=str).encode()
 
 
-def encode_text(text: str) -> bytes:
+def encode_json_text(text: str) -> bytes:
     """Return a text as a JSON string; half a surrogate pair is escaped."""
     try:
         return msgspec.json.encode(text)
@@ -136,35 +123,6 @@ def citation_links(data: Any) -> list[tuple[str, str]]:
 def encode_sse_event(name: str, payload: Mapping[str, Any]) -> bytes:
     """Return a server-sent event with a name and a JSON payload."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), encode_json(payload))
-
-
-def default_finish_reason(content: Content) -> FinishReason:
-    """Return the reason that a content ends with if none is stated: ``tool_calls`` if it has calls, else ``stop``."""
-    has_calls = any(block.type == "tool_call" for block in content.blocks)
-    return "tool_calls" if has_calls else "stop"
-
-
-def raw_call_id(block: ToolCallBlock) -> str | None:
-    """Return the id that a call had on the wire it came from; None if it had none."""
-    raw_id = block.metadata.get("raw_id")
-    return raw_id if isinstance(raw_id, str) and raw_id else None
-
-
-def arguments_object(block: ToolCallBlock) -> dict[str, Any]:
-    """Return a call's arguments as an object; the text of a custom call goes under the name ``input``."""
-    return block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
-
-
-def arguments_text(block: ToolCallBlock) -> str:
-    """Return a call's arguments as the text that a wire streams, ``""`` for a call without arguments.
-
-    Arguments that never were an object are kept as text in ``metadata["raw_arguments"]`` and are returned unchanged.
-    """
-    raw_arguments = block.metadata.get("raw_arguments")
-    if isinstance(raw_arguments, str):
-        return raw_arguments
-    arguments = arguments_object(block)
-    return data_as_json(arguments) if arguments else ""
 
 
 def uncached_input_tokens(usage: Usage) -> int:

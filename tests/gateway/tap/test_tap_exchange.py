@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from shared_data import all_recorded_streams, recorded_streams
 
 from streamkit import Turn, providers
-from streamkit.events import EVENT_TYPES, from_json, to_json
+from streamkit.events import Event, from_json, to_json
 from streamkit.gateway.tap import observed_exchange
 from streamkit.gateway.tap.display_text import FramePieces
 from streamkit.gateway.tap.observed_exchange import ExchangeEnd, ExchangeStart, ObservedExchange, event_line
@@ -322,7 +322,7 @@ def test_every_event_has_a_line() -> None:
             for shown in row["events"]:
                 types.add(shown["event"]["type"])
                 assert isinstance(shown["line"], str)
-    assert {"text", "tool_call_ready", "usage_report", "finished"} <= types <= set(EVENT_TYPES)
+    assert {"text", "tool_call_ready", "usage_report", "finished"} <= types <= {kind.type for kind in get_args(Event)}
     assert event_line({"type": "warned", "code": "c", "message": "m"}) == "c: m"
     assert event_line({"type": "finished", "reason": "stop", "raw": "end_turn"}) == "stop (end_turn)"
     assert event_line({"type": "text", "text": "x" * 1000}).endswith("...")

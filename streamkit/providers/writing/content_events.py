@@ -6,7 +6,7 @@ It must not depend on any provider. History is loaded with it, so a writer of ev
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from streamkit.calls import CallRef, CallState, FinishReason, ToolCall, Usage
 from streamkit.events import (
@@ -39,11 +39,12 @@ from streamkit.history.content import (
 )
 from streamkit.json_text import finalize_arguments
 from streamkit.providers.contract.traits import Traits
-from streamkit.providers.writing.encoding import arguments_text, default_finish_reason, raw_call_id, split_text
-from streamkit.providers.writing.provider_writer import Writer
+from streamkit.providers.writing.encoding import data_as_json
+from streamkit.providers.writing.writer import Writer
 
-__all__ = ["write_content"]
+__all__ = ["default_finish_reason", "raw_call_id", "split_text", "streamed_arguments", "write_content"]
 
+_BlockOfEvents: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock | ServerToolBlock | FileBlock | ImageBlock
 #: Metadata of a block that is not the provider's state of the block.
 _NO_STATE: Final = frozenset(
     {"provider", "model", "requested_model", "endpoint", "citations", "signature", "refusal", "raw"}
@@ -87,15 +88,16 @@ def _write_block(writer: Writer, block: Block, index: int, delta_size: int) -> I
     if isinstance(block, ServerToolBlock) and is_own and block.raw:
         for raw in block.raw:
             yield from writer.own_block(raw, is_server_tool=True)
-    elif isinstance(block, OpaqueBlock):
-        if is_own:
-            yield from writer.own_block(block.raw)
-    else:
+    elif isinstance(block, OpaqueBlock) and is_own:
+        yield from writer.own_block(block.raw)
+    elif isinstance(block, _BlockOfEvents):
         for event in _events(block, index, delta_size):
             yield from writer.frames(event)
+    else:
+        writer.omit("unknown", f"a block of the type {block.type!r} was left out: no event of a response has it")
 
 
-def _events(block: Block, index: int, delta_size: int) -> Iterator[Event]:
+def _events(block: _BlockOfEvents, index: int, delta_size: int) -> Iterator[Event]:
     metadata = block.metadata
     if isinstance(block, TextBlock):
         is_refusal = bool(metadata.get("refusal"))
@@ -119,7 +121,7 @@ def _events(block: Block, index: int, delta_size: int) -> Iterator[Event]:
             yield ServerTool(block.id, block.name, "result", block.result)
     elif isinstance(block, FileBlock):
         yield File(block.media_type, block.data, block.url)
-    elif isinstance(block, ImageBlock):
+    else:
         yield File(None, block.data)
 
 
@@ -137,7 +139,7 @@ def _call_events(block: ToolCallBlock, index: int, delta_size: int) -> Iterator[
     ref = CallRef(block.id, block.name, index)
     state: CallState = "complete"
     arguments: Any = block.parameters
-    text = arguments_text(block)
+    text = streamed_arguments(block)
     if block.kind == "custom":
         ref = CallRef(ref.id, ref.name, ref.index, "custom")
         raw = block.metadata.get("raw_arguments")
@@ -163,3 +165,33 @@ def _call_events(block: ToolCallBlock, index: int, delta_size: int) -> Iterator[
         metadata=_state(block.metadata),
     )
     yield ToolCallReady(call)
+
+
+def split_text(text: str, size: int) -> list[str]:
+    """Return a text in parts of ``size`` characters, the last one shorter; no part for an empty text."""
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def default_finish_reason(content: Content) -> FinishReason:
+    """Return the reason that a content ends with if none is stated: ``tool_calls`` if it has calls, else ``stop``."""
+    has_calls = any(block.type == "tool_call" for block in content.blocks)
+    return "tool_calls" if has_calls else "stop"
+
+
+def raw_call_id(block: ToolCallBlock) -> str | None:
+    """Return the id that a call had on the wire it came from; None if it had none."""
+    raw_id = block.metadata.get("raw_id")
+    return raw_id if isinstance(raw_id, str) and raw_id else None
+
+
+def streamed_arguments(block: ToolCallBlock) -> str:
+    """Return a call's arguments as the text that a wire streams, ``""`` for a call without arguments.
+
+    Arguments that never were an object are kept as text in ``metadata["raw_arguments"]`` and are returned unchanged.
+    The text of a custom call goes under the name ``input``.
+    """
+    raw_arguments = block.metadata.get("raw_arguments")
+    if isinstance(raw_arguments, str):
+        return raw_arguments
+    arguments = block.parameters if isinstance(block.parameters, dict) else {"input": block.parameters}
+    return data_as_json(arguments) if arguments else ""

@@ -15,9 +15,9 @@ from streamkit.events import BlockEnded, File, Finished, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import encode_text
+from streamkit.providers.writing.encoding import encode_json_text
 
-__all__ = ["Json", "OmittedKind", "ServerToolCall", "WireWriter", "WriterOptions"]
+__all__ = ["Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -33,11 +33,12 @@ OmittedKind = Literal[
     "incomplete_call",
     "changed_call",
     "other_choice",
+    "log_probabilities",
     "unknown",
 ]
 
 _MARK: Final = "\ue000streamkit\ue001"  # of the private use area
-_ENCODED_MARK: Final = encode_text(_MARK)
+_ENCODED_MARK: Final = encode_json_text(_MARK)
 _MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
 
 
@@ -71,7 +72,7 @@ class ServerToolCall:
     position: int = -1  #: the place of its item, on wires that number them
 
 
-class WireWriter:
+class WireOutput:
     """A writer of chunks: what the writers of all wires share, without the events.
 
     Attributes:
@@ -80,6 +81,8 @@ class WireWriter:
         model: the model's name; None if it is not known.
         usage: the last report of tokens.
         finish: the finish of the choice.
+        finish_reason: its neutral reason; ``error`` without one.
+        finish_is_error: whether that reason is an error (``finishes``).
         error: the error that ends the stream.
         items: the items of the response so far, where the wire has items to which later requests may refer.
         is_same_wire: the events are those of a turn of the same wire: what only this wire has is written again.
@@ -96,6 +99,8 @@ class WireWriter:
         self.omitted: dict[OmittedKind, str] = {}
         self.usage: Usage | None = None
         self.finish: Finished | None = None
+        self.finish_reason: FinishReason = "error"
+        self.finish_is_error = True
         self.error: StreamError | None = None
         self.items: list[Json] = []
         self.is_same_wire = False
@@ -128,19 +133,14 @@ class WireWriter:
             self._chunks.append(make(text, *arguments))
             return
         template = self._templates.get(key)
-        if template is None:
-            template = self._new_template(key, make, arguments)
+        if template is None:  # the chunk before and after its text; of another length if an id is like the mark
+            if len(self._templates) > _MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[key] = self.encode(make(_MARK, *arguments)).split(_ENCODED_MARK)
         if len(template) == 2:
-            self._frames.append(template[0] + encode_text(text) + template[1])
+            self._frames.append(template[0] + encode_json_text(text) + template[1])
         else:
             self.send(make(text, *arguments))
-
-    def _new_template(self, key: Hashable, make: Callable[..., Json], arguments: tuple[Any, ...]) -> list[bytes]:
-        """Return the encoded chunk before and after its text; a list of another length if an id is like the mark."""
-        if len(self._templates) > _MOST_TEMPLATES:
-            self._templates.clear()
-        self._templates[key] = self.encode(make(_MARK, *arguments)).split(_ENCODED_MARK)
-        return self._templates[key]
 
     def send_bytes(self, frame: bytes) -> None:
         """Add a frame that is no chunk, such as a terminator; a body has none."""
@@ -176,12 +176,7 @@ class WireWriter:
     @property
     def has_failed(self) -> bool:
         """Whether the response ends with an error, once all of its events are known."""
-        return self.error is not None or self.finish_reason == "error"
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """The neutral reason with which the response ends."""
-        return "error" if self.finish is None else self.finish.reason
+        return self.error is not None or self.finish_is_error
 
     def own_usage(self) -> Json:
         """Return the provider's own report of tokens, if the events are of the same wire; else no field."""
@@ -304,6 +299,7 @@ class WireWriter:
 
     def log_probabilities(self, raw: Any) -> None:
         """Write the log probabilities of a text of the same wire, which has them in this form."""
+        self.omit("log_probabilities", "log probabilities were left out: the wire has no field for them")
 
     def unknown(self, raw: Any) -> None:
         """Write input without an event of its own, if it is a block in the wire's own form."""

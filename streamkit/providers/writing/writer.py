@@ -14,9 +14,10 @@ on history, a clock or randomness.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, get_args
 
-from streamkit.calls import CLIENT_TOOL, CallRef, StreamError, ToolCall
+from streamkit.calls import CLIENT_TOOL, CallRef, Finish, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
@@ -35,22 +36,26 @@ from streamkit.events import (
     ToolCallEnd,
     ToolCallReady,
     ToolCallStart,
+    ToolEvent,
     Unknown,
     UsageReport,
+    Warned,
     check_event,
 )
+from streamkit.finishes import finish_row
 from streamkit.ids import TargetIds
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_json
-from streamkit.providers.writing.wire_writer import ServerToolCall, WireWriter, WriterOptions
+from streamkit.providers.writing.wire_output import ServerToolCall, WireOutput, WriterOptions
+from streamkit.values.total_tables import check_total
 
-__all__ = ["Writer", "concerns_call", "of_no_choice"]
+__all__ = ["EVENT_ROWS", "EventRow", "Writer"]
 
 _TRUNCATED = StreamError("stream_truncated", "the stream ended before the response was complete")
 
 
-class Writer(WireWriter):
+class Writer(WireOutput):
     """A writer of one response: events in, bytes of one provider's wire out.
 
     Use ``streamkit.writer`` to make one. It writes the events of one choice: the first that has content.
@@ -87,12 +92,16 @@ class Writer(WireWriter):
         Raises:
             UsageError: it is no event.
         """
-        handler = _HANDLERS.get(event.__class__)
-        if handler is None or self._is_closed:
+        row = EVENT_ROWS.get(event.__class__)
+        if row is None or self._is_closed:
             check_event(event)
+            if event.__class__ not in EVENT_ROWS:
+                self.omit("unknown", f"an event of the type {event.type!r} was left out: no writer handles it")
             return b""
-        if event.choice == self._choice or self._takes_choice(event, handler):
-            self.apply(event, handler)
+        if event.choice == self._choice or self._takes_choice(event, row):
+            if row.begins and not self._has_begun:
+                self._begin_once()
+            self.apply(event, row)
         frames = self._frames
         if not frames:
             return b""
@@ -109,9 +118,11 @@ class Writer(WireWriter):
 
     def frames(self, event: Event) -> list[bytes]:
         """Return the same as ``write``, frame by frame."""
-        handler = _HANDLERS.get(event.__class__)
-        if handler is not None and not self._is_closed and self._takes_choice(event, handler):
-            self.apply(event, handler)
+        row = EVENT_ROWS[event.__class__]
+        if row is not None and not self._is_closed and self._takes_choice(event, row):
+            if row.begins:
+                self._begin_once()
+            self.apply(event, row)
         return self._take()
 
     def end_frames(self) -> list[bytes]:
@@ -146,9 +157,9 @@ class Writer(WireWriter):
 
     # ------------------------------------------------------------ the events
 
-    def _takes_choice(self, event: Event, handler: _Handler) -> bool:
+    def _takes_choice(self, event: Event, row: EventRow) -> bool:
         """Return True if an event is of the choice that is written; the first one with content decides."""
-        if event.choice == self._choice or handler in _OF_NO_CHOICE:
+        if event.choice == self._choice or row.scope == "response":
             return True
         if self._choice is None:
             self._choice = event.choice
@@ -156,9 +167,9 @@ class Writer(WireWriter):
         self.omit("other_choice", "the events of all choices but one were left out")
         return False
 
-    def apply(self, event: Event, handler: _Handler) -> None:
+    def apply(self, event: Event, row: EventRow) -> None:
         """Write an event of the choice, now or later."""
-        handler(self, event)
+        row.write(self, event)
 
     def _begin_once(self) -> None:
         if not self._has_begun:
@@ -175,7 +186,6 @@ class Writer(WireWriter):
             self._begin_once()
 
     def _call_start(self, event: ToolCallStart) -> None:
-        self._begin_once()
         call = self._new_call(event.call)
         call.namespace = event.namespace
         if self.is_same_wire:
@@ -211,7 +221,6 @@ class Writer(WireWriter):
             self.call_ended(call)
 
     def _call_ready(self, event: ToolCallReady) -> None:
-        self._begin_once()
         call = self._calls.get(event.call.id)
         if call is None:  # the events before it were left out
             call = self._new_call(event.call.ref)
@@ -229,7 +238,6 @@ class Writer(WireWriter):
 
         Of the same wire its complete blocks are written as they came.
         """
-        self._begin_once()
         if self.is_same_wire:
             if event.raw is not None:
                 self.provider_block(event.raw, is_server_tool=True)
@@ -276,39 +284,19 @@ class Writer(WireWriter):
 
 
 def _on_text(writer: Writer, event: Text) -> None:
-    if not writer._has_begun:
-        writer._begin_once()
     writer.text(event.text)
 
 
 def _on_reasoning(writer: Writer, event: Reasoning) -> None:
-    if not writer._has_begun:
-        writer._begin_once()
     writer.reasoning(event.text, event.kind)
 
 
 def _on_refusal(writer: Writer, event: Refusal) -> None:
-    if not writer._has_begun:
-        writer._begin_once()
     writer.refusal(event.text)
 
 
-def _on_block_end(writer: Writer, event: BlockEnded) -> None:
-    if not writer._has_begun:
-        writer._begin_once()
-    writer.end_block(event)
-
-
 def _on_citation(writer: Writer, event: Citation) -> None:
-    if not writer._has_begun:
-        writer._begin_once()
     writer.citation(event.data)
-
-
-def _on_file(writer: Writer, event: File) -> None:
-    if not writer._has_begun:
-        writer._begin_once()
-    writer.file(event)
 
 
 def _on_usage(writer: Writer, event: UsageReport) -> None:
@@ -316,7 +304,8 @@ def _on_usage(writer: Writer, event: UsageReport) -> None:
 
 
 def _on_finish(writer: Writer, event: Finished) -> None:
-    writer.finish = event
+    writer.finish, writer.finish_reason = event, event.reason
+    writer.finish_is_error = finish_row(Finish(event.reason)).is_error
     if writer.is_same_wire:
         writer.metadata = {**writer.metadata, **event.metadata}
 
@@ -338,50 +327,47 @@ def _on_log_probabilities(writer: Writer, event: LogProbabilities) -> None:
     if writer.is_same_wire:
         writer._begin_once()
         writer.log_probabilities(event.raw)
+    else:
+        writer.omit("log_probabilities", "log probabilities were left out: they have the form of another wire")
 
 
-_Handler: TypeAlias = Callable[[Any, Any], None]
-#: What concerns the response, not one of its choices.
-_OF_NO_CHOICE: Final[frozenset[_Handler]] = frozenset({Writer._started, _on_usage, _on_error, _on_unknown})
-#: What each event does. Warnings and the events of execution are not part of a response.
-_HANDLERS: Final[dict[type, _Handler]] = {
-    Text: _on_text,
-    ToolCallDelta: Writer._call_delta,
-    Reasoning: _on_reasoning,
-    ResponseStarted: Writer._started,
-    Refusal: _on_refusal,
-    BlockEnded: _on_block_end,
-    ToolCallStart: Writer._call_start,
-    ToolCallEnd: Writer._call_end,
-    ToolCallReady: Writer._call_ready,
-    ArgumentsRestated: Writer._call_restated,
-    ServerTool: Writer._server_tool,
-    Citation: _on_citation,
-    File: _on_file,
-    UsageReport: _on_usage,
-    Finished: _on_finish,
-    Failed: _on_error,
-    Unknown: _on_unknown,
-    LogProbabilities: _on_log_probabilities,
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """What a writer does with one type of event.
+
+    Attributes:
+        write: writes the event.
+        scope: what the event belongs to: the response, one of its choices, one of its calls, or another block.
+        begins: the response begins with the event at the latest.
+    """
+
+    write: Callable[[Any, Any], None]
+    scope: Literal["response", "choice", "call", "block"] = "block"
+    begins: bool = False
+
+
+#: What each event does. None: it is not part of a response, and nothing is written. Warnings concern the reader of the
+#: response, the events of ``ToolEvent`` what the program does with it.
+EVENT_ROWS: Final[dict[type, EventRow | None]] = {
+    ResponseStarted: EventRow(Writer._started, "response"),
+    Text: EventRow(_on_text, begins=True),
+    Reasoning: EventRow(_on_reasoning, begins=True),
+    Refusal: EventRow(_on_refusal, begins=True),
+    BlockEnded: EventRow(lambda writer, event: writer.end_block(event), begins=True),
+    ToolCallStart: EventRow(Writer._call_start, "call", begins=True),
+    ToolCallDelta: EventRow(Writer._call_delta, "call"),
+    ToolCallEnd: EventRow(Writer._call_end, "call"),
+    ToolCallReady: EventRow(Writer._call_ready, "call", begins=True),
+    ArgumentsRestated: EventRow(Writer._call_restated, "call"),
+    ServerTool: EventRow(Writer._server_tool, begins=True),
+    Citation: EventRow(_on_citation, begins=True),
+    File: EventRow(lambda writer, event: writer.file(event), begins=True),
+    UsageReport: EventRow(_on_usage, "response"),
+    Finished: EventRow(_on_finish, "choice"),
+    Warned: None,
+    Failed: EventRow(_on_error, "response"),
+    LogProbabilities: EventRow(_on_log_probabilities),
+    Unknown: EventRow(_on_unknown, "response"),
+    **dict.fromkeys(get_args(ToolEvent)),
 }
-_OF_CALLS: Final[frozenset[_Handler]] = frozenset(
-    {
-        Writer._call_start,
-        Writer._call_delta,
-        Writer._call_end,
-        Writer._call_ready,
-        Writer._call_restated,
-        *_OF_NO_CHOICE,
-        _on_finish,
-    }
-)
-
-
-def of_no_choice(handler: _Handler) -> bool:
-    """Return True if an event belongs to the response, not to one of its choices."""
-    return handler in _OF_NO_CHOICE
-
-
-def concerns_call(handler: _Handler) -> bool:
-    """Return True if an event belongs to a call or to the response, not to another block."""
-    return handler in _OF_CALLS
+check_total("streamkit.providers.writing.writer.EVENT_ROWS", EVENT_ROWS, get_args(Event))

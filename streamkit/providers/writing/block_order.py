@@ -1,33 +1,28 @@
-"""The base of the writers of wires whose blocks follow each other: no delta of a block comes after the next one began.
+"""The order in which a wire has blocks, calls and choices: three bases of writers, for what the wire requires.
 
-A stream may have several open calls at once (Chat Completions, Responses). Then the first call is written as it comes,
-and what follows it waits until the call is over: its end was reported, or its object is closed and something else
-began. So each call is sent as soon as the one before it is complete. A call within which a response failed has no end,
-as at the provider. This module must not depend on any provider.
+- ``SequentialWriter``: no delta of a block comes after the next block began. A stream may have several open calls at
+  once (Chat Completions, Responses). Then the first call is written as it comes, and what follows it waits until the
+  call is over: its end was reported, or its object is closed and something else began. So each call is sent as soon as
+  the one before it is complete. A call within which a response failed has no end, as at the provider.
+- ``WholeCallWriter``: the wire has complete calls alone. A call is written when its final state is known, in the order
+  in which the calls began. One that is not complete is left out.
+- ``ChoicesWriter``: a response has several choices. Each further choice has a writer of its own, whose chunks are part
+  of the same stream.
 
-The base of the writers of wires with several choices in a response.
-
-Each further choice has a writer of its own, whose chunks are part of the same stream. This module must not depend on
-any provider.
-
-The base of the writers of wires that have complete calls alone.
-
-A call is written when its final state is known, in the order in which the calls began. One that is not complete is left
-out. This module must not depend on any provider.
+This module must not depend on any provider.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, Event
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText, is_cut
-from streamkit.providers.writing.provider_writer import Writer, concerns_call, of_no_choice
-from streamkit.providers.writing.wire_writer import WriterOptions
+from streamkit.providers.writing.wire_output import WriterOptions
+from streamkit.providers.writing.writer import EventRow, Writer
 
 __all__ = [
     "ChoicesWriter",
@@ -46,18 +41,18 @@ class SequentialWriter(Writer):
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._current: CallText | None = None  # the call that is being written
-        self._waiting: deque[CallText | tuple[Event, Callable[[Any, Any], None]]] = deque()
+        self._waiting: deque[CallText | tuple[Event, EventRow]] = deque()
         self.ends_in_call = False
 
-    def apply(self, event: Event, handler: Callable[[Any, Any], None]) -> None:
+    def apply(self, event: Event, row: EventRow) -> None:
         """Write an event, or keep it until the current call is over.
 
         The end of the block before the call, if it has no state, is left out: the call's start has ended that block.
         """
-        if self._current is None or concerns_call(handler):
-            handler(self, event)
+        if self._current is None or row.scope != "block":
+            row.write(self, event)
         elif self._waiting or not isinstance(event, BlockEnded) or event.signature or event.metadata:
-            self._waiting.append((event, handler))
+            self._waiting.append((event, row))
             self._advance()
 
     def start_call(self, call: CallText) -> None:
@@ -120,20 +115,18 @@ class SequentialWriter(Writer):
                 self._end_current(current)
             item = self._waiting.popleft()
             if isinstance(item, CallText):
-                self._start_waiting(item)
+                self._current = item
+                self.open_call(item)
+                deltas, item.waiting = item.waiting or (), None
+                text = "".join(map(item.add, deltas))
+                if text:
+                    self.write_arguments(item, text)
             else:
-                item[1](self, item[0])
+                waiting, row = item
+                row.write(self, waiting)
         current = self._current
         if current is not None and current.ready is not None and not is_cut(current.ready):
             self._end_current(current)
-
-    def _start_waiting(self, call: CallText) -> None:
-        self._current = call
-        self.open_call(call)
-        text = "".join([call.add(delta) for delta in call.waiting or ()])
-        call.waiting = None
-        if text:
-            self.write_arguments(call, text)
 
     def _end_current(self, call: CallText) -> None:
         if rest := call.finish(call.ready):
@@ -188,27 +181,23 @@ class ChoicesWriter(Writer):
             for kind, sentence in other.omitted.items():
                 self.omit(kind, sentence)
 
-    def _takes_choice(self, event: Event, handler: Callable[[Any, Any], None]) -> bool:
+    def _takes_choice(self, event: Event, row: EventRow) -> bool:
         """Return True if an event is of the first choice; of the same wire write that of another one."""
-        if not self.is_same_wire or self._choice in (None, event.choice) or of_no_choice(handler):
+        if not self.is_same_wire or self._choice in (None, event.choice) or row.scope == "response":
             is_first = self._choice is None
-            takes = super()._takes_choice(event, handler)
+            takes = super()._takes_choice(event, row)
             if is_first and self._choice is not None and self.is_same_wire:
                 self._number = self._choice
             return takes
         if (other := self._others.get(event.choice)) is None:
-            other = self._others[event.choice] = self._new_writer(event.choice)
-        other.apply(event, handler)
+            other = self._others[event.choice] = type(self)(self.traits, self._options)
+            other._chunks, other.is_same_wire = self._chunks, True
+            other._number = other._choice = event.choice
+            other._has_begun = True
+            other.begin_choice(self)
+        other.apply(event, row)
         self._frames += other._take()
         return False
-
-    def _new_writer(self, number: int) -> Self:
-        other = type(self)(self.traits, self._options)
-        other._chunks, other.is_same_wire = self._chunks, True
-        other._number = other._choice = number
-        other._has_begun = True
-        other.begin_choice(self)
-        return other
 
 
 class WholeCallWriter(Writer):
