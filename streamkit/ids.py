@@ -12,17 +12,16 @@ Rules of this module:
 - A raw id may be of any type (``Any`` leaves). Functions that accept raw ids treat None as ``""`` and convert any other
   value to text. They never raise.
 
-Target ids: the type of an id rule, functions to build rules, and the assignment of ids in a conversation.
-
-The rule of a provider is in its package (``traits.py``), with its source. Each rendering of a conversation converts
-canonical ids to target ids again. The functions are pure and nothing is random, so two renderings give the same ids.
+The id rule of a provider is in its package (``traits.py``), with its source. Each rendering of a conversation converts
+canonical ids to target ids again. Indexes, by which servers distinguish calls, choices and blocks beside their ids, are
+brought into one form here too.
 """
 
 from __future__ import annotations
 
 import re
 from binascii import b2a_base64
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from hashlib import sha256
 from itertools import count
 from typing import Any, Final
@@ -46,6 +45,7 @@ __all__ = [
     "mistral_id_candidates",
     "mistral_tool_id",
     "normalize_anthropic_tool_call_id",
+    "normalize_index",
     "normalize_to_anthropic_tool_id",
     "normalize_to_history_tool_id",
     "normalize_to_openai_tool_id",
@@ -63,6 +63,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{24}")
+_INTEGER = re.compile(r"-?[0-9]{1,15}(?:\.0+)?")
 _MISTRAL_FORM = re.compile(r"[A-Za-z0-9]{9}")
 
 
@@ -161,6 +162,26 @@ def id_generator(turn_key: str) -> Callable[[], str]:
     """Return a function that returns the canonical ids of a turn's calls, one after another, from their order alone."""
     numbers = count()
     return lambda: derived_tool_id(turn_key=turn_key, call_index=next(numbers))
+
+
+# ---------------------------------------------------------------- indexes
+
+
+def normalize_index(index: Any) -> Hashable:
+    """Return an index in its one form: ``"0"``, ``0`` and ``0.0`` are 0, and None is an absent one.
+
+    Servers in languages without integers, and gateways that keep numbers as text, send such indexes. A value that is no
+    index (a fraction, a boolean, a list, an object, an empty text) is None, as if it was absent. Any other text, and
+    any key that a parser made, is returned unchanged.
+    """
+    if index.__class__ is int:
+        return int(index)
+    if isinstance(index, str):
+        text = index.strip()
+        return int(text.partition(".")[0]) if _INTEGER.fullmatch(text) else text or None
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
+    return None if isinstance(index, (bool, float, list, dict)) else index
 
 
 # ---------------------------------------------------------------- prefixes

@@ -18,8 +18,8 @@ from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
+from streamkit.ids import normalize_index
 from streamkit.json_text import join_surrogates, json_size
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 

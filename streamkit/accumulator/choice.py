@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.block import Block, BlockKind, TextKind
-from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.blocks import Block, BlockKind, TextKind, ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall

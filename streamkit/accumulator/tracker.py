@@ -15,16 +15,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from streamkit import ids
-from streamkit.accumulator.block import Block, BlockKind
+from streamkit.accumulator.blocks import Block, BlockKind, ToolCallBuilder
 from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
-from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamkit.ids import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["ToolCallTracker"]
 

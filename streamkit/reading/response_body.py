@@ -17,11 +17,10 @@ from streamkit.accumulator.limits import HttpStatus
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
 from streamkit.framing.sse import USUAL_STARTS
-from streamkit.providers.decoding.decoding import as_text, error_message, excerpt, read_json
+from streamkit.providers.decoding.decoding import error_message, excerpt, read_json
 from streamkit.providers.provider import Framing
-from streamkit.reading.source_failure import describe_exception, find_reported_error
 
-__all__ = ["ResponseBody", "failed_response", "read_status", "to_stream_error"]
+__all__ = ["ResponseBody", "failed_response", "read_status"]
 
 _HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
@@ -165,18 +164,6 @@ def failed_response(body: bytes, status: HttpStatus) -> StreamError:
         raw = {**(raw or {}), "__type": status.error_name}
     message = error_message(raw) or f"HTTP status {status.code}"
     return StreamError("provider_error", message, raw=raw, status=status.code, retry_after=status.retry_after)
-
-
-def to_stream_error(exception: BaseException) -> StreamError:
-    """Return what an exception of a source means for its turn: the provider's error, or a failed transport."""
-    reported = find_reported_error(exception)
-    if reported is not None:
-        raw = reported.raw
-        message = error_message(raw) or (as_text(raw.get("__type")) if isinstance(raw, dict) else None)
-        if message is not None:
-            return StreamError("provider_error", message, raw=raw, status=reported.status)
-    message = describe_exception(exception)
-    return StreamError("transport_error", message, raw=message)
 
 
 #: The headers that say how long to wait, and their unit in seconds. LiteLLM's proxy renames those of its providers.

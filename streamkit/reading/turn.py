@@ -33,7 +33,8 @@ from streamkit.providers.registry import ProviderName
 from streamkit.reading import sdk_objects
 from streamkit.reading.choice_view import ChoiceView
 from streamkit.reading.frame_template import DELTAS, FEWEST_READS, FrameTemplate
-from streamkit.reading.response_body import ResponseBody, failed_response, read_status, to_stream_error
+from streamkit.reading.response_body import ResponseBody, failed_response, read_status
+from streamkit.reading.source_failure import to_turn_error
 from streamkit.values.redaction import excerpt_repr
 
 if TYPE_CHECKING:
@@ -315,7 +316,7 @@ class Turn(ChoiceView):
                 )
         elif self.input_kind != kind:
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
-        return sdk_objects.to_plain(data) if kind == "object" else data
+        return sdk_objects.dump_chunk(data) if kind == "object" else data
 
     def _report_overflow(self) -> None:
         """Report that the framer stopped: a frame exceeds its limit, or the framing itself is invalid."""
@@ -351,7 +352,7 @@ class Turn(ChoiceView):
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
-        failure = to_stream_error(error) if isinstance(error, BaseException) else error
+        failure = to_turn_error(error) if isinstance(error, BaseException) else error
         is_complete = complete and error is None and self._accumulator.is_recognized()
         self._accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()

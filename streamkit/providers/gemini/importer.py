@@ -30,8 +30,8 @@ from streamkit.providers.gemini.data_parts import PART_METADATA, TEXT_METADATA
 from streamkit.providers.gemini.schema import SIGNATURE, signature_of, to_camel_case
 from streamkit.providers.provider import Traits
 from streamkit.providers.rendering.media import join_text_and_media
+from streamkit.values.json_data import copy_with
 from streamkit.values.media import to_data_url, to_standard_base64
-from streamkit.values.model_copy import copy_with
 
 __all__ = ["parse_messages"]
 

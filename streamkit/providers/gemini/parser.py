@@ -26,6 +26,7 @@ from typing import Any
 import msgspec
 
 from streamkit.calls import FinishReason, StreamError
+from streamkit.ids import normalize_index
 from streamkit.providers.decoding.decoding import as_integer, as_text, convert, decode, error_message, read_json
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.gemini.data_parts import DATA_FIELDS, FURTHER_DATA_FIELDS, PART_METADATA, read_data
@@ -45,7 +46,6 @@ from streamkit.providers.gemini.schema import (
 )
 from streamkit.providers.gemini.traits import FINISH_REASONS, retry_delay
 from streamkit.providers.provider import Sink, Traits
-from streamkit.values.indexes import normalize_index
 
 __all__ = [
     "GeminiParser",

@@ -30,7 +30,7 @@ from streamkit.providers.provider import RenderedMessages, RenderOptions
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = [
     "AssistantRenderer",

@@ -22,12 +22,12 @@ from typing import Any
 
 from streamkit.calls import CallKind
 from streamkit.events import NormalizedToolChunk
+from streamkit.ids import normalize_index
 from streamkit.json_text import json_size
 from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import PART_SIZE, as_text, compact_json
 from streamkit.providers.decoding.lenient_json import parse_json_or_text
 from streamkit.providers.openai_chat.schema import PlainToolCall, ToolCall
-from streamkit.values.indexes import normalize_index
 
 __all__ = [
     "MessageListReader",
