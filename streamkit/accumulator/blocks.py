@@ -313,7 +313,10 @@ class ToolCallBuilder:
     def set_final(self, state: CallState) -> ToolCall:
         """Keep the call's value as it is now, because its state is decided; return it."""
         self.is_final, self.fast_path = True, False
-        metadata = {name: list(value) if isinstance(value, list) else value for name, value in self.metadata.items()}
+        metadata = dict(self.metadata)
+        for name, value in metadata.items():
+            if isinstance(value, list):
+                metadata[name] = list(value)  # it may grow
         self._final = final = self._create_value(state, metadata)
         return final
 
@@ -422,12 +425,3 @@ class Block:
         join_parts(parts, 0)
         self.joined = len(parts)
         return parts[0] if parts else ""
-
-    def signature_and_metadata(self) -> tuple[str | None, dict[str, Any]]:
-        """Return the provider's signature of the block, if it is a text, and its other opaque state."""
-        metadata = dict(self.metadata or ())
-        signature = metadata.get("signature")
-        if not isinstance(signature, str):
-            return None, metadata
-        del metadata["signature"]
-        return signature, metadata

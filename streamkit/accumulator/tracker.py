@@ -107,7 +107,8 @@ class ToolCallTracker:
     def _apply(self, resolution: Resolution, chunk: NormalizedToolChunk, text: str) -> None:
         if isinstance(resolution, Existing):
             call = resolution.call
-            self._add_identifiers(call, chunk)
+            if chunk.id:
+                self._add_identifiers(call, chunk)
             if resolution.has_unknown_key:
                 self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
             self._add_metadata(call, chunk)
@@ -118,10 +119,12 @@ class ToolCallTracker:
         elif isinstance(resolution, New):
             self._open_new(chunk, text, resolution.reused_from)
         elif isinstance(resolution, Repeat):
-            self._add_identifiers(resolution.call, chunk)
+            if chunk.id:
+                self._add_identifiers(resolution.call, chunk)
             self._continue_repeat(resolution.call, chunk, text)
         elif resolution.ended_call is not None:
-            self._add_identifiers(resolution.ended_call, chunk)
+            if chunk.id:
+                self._add_identifiers(resolution.ended_call, chunk)
             if text:
                 self._state.warn("orphan_delta", f"a delta came after its call had ended: {text[:80]!r}")
         elif text:
@@ -134,8 +137,8 @@ class ToolCallTracker:
             self._state.warn("orphan_delta", f"the metadata {', '.join(chunk.metadata)} belongs to no open call")
 
     def _add_identifiers(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
-        if chunk.id and self._index.add_identifiers(call, chunk):
-            self._state.keep(OBJECT_SIZE // 2 + len(chunk.id))
+        if self._index.add_identifiers(call, chunk):
+            self._state.keep(OBJECT_SIZE // 2 + len(chunk.id or ""))
 
     def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
         message, new, known = chunk.message, chunk.metadata, call.metadata
@@ -174,19 +177,17 @@ class ToolCallTracker:
             call.replace()
             self._append(call, text)
 
-    def _append(self, call: ToolCallBuilder, text: str) -> None:
-        call.append(text)
-        self._emit_appended(call, text)
-
     def append_arguments(self, key: Hashable, text: str) -> None:
         """Append to the arguments of the call of a key, without looking for a restatement or another call in them."""
         call = self._index.find(key)
-        if call is None or call.ended or call.is_final:  # the call exceeded a limit
-            return
-        call.parts.append(text)
-        self._emit_appended(call, text)
+        if call is not None and not (call.ended or call.is_final):  # else the call exceeded a limit
+            self._append(call, text, may_restate=False)
 
-    def _emit_appended(self, call: ToolCallBuilder, text: str) -> None:
+    def _append(self, call: ToolCallBuilder, text: str, *, may_restate: bool = True) -> None:
+        if may_restate:
+            call.append(text)
+        else:
+            call.parts.append(text)
         if call.ref is not None:
             self._emit_delta(call, call.ref, text)
         elif call.name:
@@ -352,7 +353,8 @@ class ToolCallTracker:
         """Start and end all calls, because the turn is over. One without a name needs a start too, to have a result."""
         for call, text in self._copies.close() if self._copies is not None else ():
             self._append(call, text)
-        self._start_named_calls()
+        if self._unstarted:
+            self._start_named_calls()
         for call in self.calls:  # ending a call may open another one after it
             is_nameless = call.ref is None
             if is_nameless:
