@@ -13,14 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
+from streamkit import providers
 from streamkit.accumulator.limits import HttpStatus
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
 from streamkit.framing.sse import USUAL_STARTS
 from streamkit.providers.decoding.decoding import error_message, excerpt, read_json
-from streamkit.providers.provider import Framing
+from streamkit.providers.provider import Framing, Provider
 
-__all__ = ["ResponseBody", "failed_response", "read_status"]
+__all__ = ["ResponseBody", "error_of_foreign_wire", "failed_response", "read_status"]
 
 _HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
@@ -72,11 +73,6 @@ class ResponseBody:
         self.frames += len(frames)
         return frames
 
-    def set_recognized(self) -> None:
-        """Record that some of the body has this wire's format, so that no error will need its beginning."""
-        self.is_recognized = True
-        self.head = b""
-
     def _choose_framer(self) -> bool:
         if self._framing == "sse" and self.head[:6] in USUAL_STARTS:
             self.framer = framer_for("sse", limit=self._limit)
@@ -95,11 +91,11 @@ class ResponseBody:
         self.framer = framer_for(framing, limit=self._limit)
         return True
 
-    def end(self) -> list[Frame]:
-        """Return the frames that the end of the input completes."""
+    def end(self, *, is_broken: bool = False) -> list[Frame]:
+        """Return the frames that the end of the input completes; of a broken connection only those of whole JSON."""
         frames: list[Frame] = self.framer.close() if self.framer is not None else []
         self.frames += len(frames)
-        return frames
+        return [frame for frame in frames if _is_json(frame[1])] if is_broken else frames
 
     def diagnose(self, unrecognized: StreamError) -> StreamError | None:
         """Return the error of a body that has ended; None if it was a stream of this wire.
@@ -137,6 +133,29 @@ def _describe(head: bytes) -> str:
     if head[:1] in (b"{", b"["):
         return "a JSON document of another kind instead of a stream"
     return "text that is not a stream of this wire"
+
+
+def _is_json(payload: bytes) -> bool:
+    try:
+        read_json(payload)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def error_of_foreign_wire(error: StreamError, head: bytes, provider: Provider) -> StreamError:
+    """Return the error of input that is not of a provider's wire, with the wire that the input looks like.
+
+    Args:
+        error: the error.
+        head: the beginning of the input, by ``encode_head``.
+        provider: the provider that was expected.
+    """
+    name = providers.detect(head)
+    if name is None or providers.get(name).package == provider.package:
+        return error
+    message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
+    return msgspec.structs.replace(error, message=message)
 
 
 def failed_response(body: bytes, status: HttpStatus) -> StreamError:

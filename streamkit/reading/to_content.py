@@ -50,11 +50,11 @@ def choice_to_content(
         response_metadata: further metadata of the content.
     """
     origin = to_valid_json(origin)
-    identity = {**origin, "response_id": to_valid_json(response_id), "turn_key": to_valid_json(turn_key)}
-    metadata: dict[str, Any] = {
-        **to_valid_json(response_metadata),
-        **{name: value for name, value in identity.items() if value is not None},
-    }
+    metadata: dict[str, Any] = {**to_valid_json(response_metadata), **origin}
+    if response_id is not None:
+        metadata["response_id"] = to_valid_json(response_id)
+    if turn_key is not None:
+        metadata["turn_key"] = to_valid_json(turn_key)
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_storable_data(metadata))
 

@@ -5,8 +5,9 @@ accumulator's and pass everything to them, but text goes through the ``filter``.
 reasoning, the end of a block) comes after all text before it, so buffered text is finalized first. The module does not
 depend on lexer or grammars.
 
-Tool names may contain a model's control tokens: ``tool_search<|channel|>json``. gpt-oss writes harmony, and a server that does not remove all of it leaves control tokens in the name of a call
-(NousResearch/hermes-agent#8993, vllm-project/vllm#32633). No provider allows ``<`` in a name, so the name ends there.
+Tool names may contain a model's control tokens: ``tool_search<|channel|>json``. gpt-oss writes harmony, and a server
+that does not remove all of it leaves control tokens in the name of a call (NousResearch/hermes-agent#8993,
+vllm-project/vllm#32633). No provider allows ``<`` in a name, so the name ends there.
 """
 
 from __future__ import annotations
