@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from binascii import b2a_base64
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import Any, Final
@@ -71,9 +72,9 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _utf8(text: str) -> bytes:
+def _digest(seed: str) -> bytes:
     # JSON may contain half of a surrogate pair; it is hashed unchanged, so that two such ids stay different
-    return text.encode("utf-8", "surrogatepass")
+    return sha256(seed.encode("utf-8", "surrogatepass")).digest()
 
 
 # ---------------------------------------------------------------- the canonical id
@@ -127,7 +128,7 @@ def derived_tool_id(
     seed = "|".join([value if value.__class__ is str else _as_text(value) for value in values])
     if "\\" in seed or seed.count("|") >= len(values):
         seed = "|".join([_as_text(value).replace("\\", "\\\\").replace("|", "\\|") for value in values])
-    digest = b2a_base64(sha256(_utf8(seed)).digest()[:18], newline=False)
+    digest = b2a_base64(_digest(seed)[:18], newline=False)
     return HISTORY_PREFIX + digest.translate(_URL_SAFE).decode()
 
 
@@ -235,7 +236,7 @@ def is_safe_id(id: str, max_length: int) -> bool:
 def mark_id(id: str, seed: str, max_length: int) -> str:
     """Return the start of *id* in the safe alphabet and a hash of *seed* that distinguishes it from others."""
     safe = _UNSAFE.sub(lambda unsafe: "__" if unsafe[0] > "\uffff" else "_", id)
-    return f"{safe[: max_length - 11]}_{sha256(_utf8(seed)).hexdigest()[:10]}"
+    return f"{safe[: max_length - 11]}_{_digest(seed).hex()[:10]}"
 
 
 _BASE62 = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -260,7 +261,7 @@ def mistral_id_candidates(id: str, name: str = "", number: int = 0) -> Iterator[
     """Return the ids that Mistral accepts for an id, best first and without end."""
     if is_mistral_id(id):
         yield id
-    yield from (_base62(sha256(_utf8(f"{id}|{salt}")).digest())[:9] for salt in count())
+    yield from (_base62(_digest(f"{id}|{salt}"))[:9] for salt in count())
 
 
 def _base62(digest: bytes) -> str:
@@ -322,7 +323,7 @@ class IdRule(Struct, frozen=True):
 
 def safe_up_to(max_length: int) -> Callable[[str], bool]:
     """Return a predicate that is True for ids of 1 to ``max_length`` characters, all of ``[A-Za-z0-9_-]``."""
-    return lambda text: is_safe_id(text, max_length)
+    return partial(is_safe_id, max_length=max_length)
 
 
 def prefixed_ids(

@@ -419,18 +419,13 @@ class Choice:
             )
         if self._early_citations:  # of a response without text
             self._open("text", None).citations, self._early_citations = self._early_citations, None
-        if confirmed:
-            self._set_finish()
-
-    def _set_finish(self) -> None:
-        """Decide the finish of a confirmed choice (docs/rules.md, "Finish and confirmation")."""
-        calls, finish = self._calls, self.provider_finish
-        if finish is None and not all(call.state == "complete" for call in calls):
+        # The finish: docs/rules.md, "Finish and confirmation".
+        if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
             return
         reason: FinishReason = finish.reason if finish is not None else "stop"
-        if reason == "stop" and calls:
+        if reason == "stop" and self._calls:
             reason = "tool_calls"
-        elif reason == "tool_calls" and not calls:
+        elif reason == "tool_calls" and not self._calls:
             reason = "stop"
             message = "the finish reason is tool calls, but the wire sent no call"
             self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)

@@ -9,12 +9,11 @@ The module is loaded on first use: history depends on pydantic, and reading a st
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from typing import Any
 
 from streamkit.accumulator.blocks import Block
 from streamkit.accumulator.choice import Choice
-from streamkit.accumulator.turn_state import STORED_NESTING
+from streamkit.accumulator.turn_state import STORED_NESTING, TurnState
 from streamkit.calls import ToolCall
 from streamkit.history import (
     Content,
@@ -27,34 +26,23 @@ from streamkit.history import (
 )
 from streamkit.history.content import create_block, create_stored
 from streamkit.history.json_data import is_plain_data, to_storable_data
-from streamkit.json_text import nests_deeper, to_valid_json
+from streamkit.json_text import join_surrogates, nests_deeper, to_valid_json
 
 __all__ = ["choice_to_content", "to_tool_call_block"]
 
 
-def choice_to_content(
-    choice: Choice,
-    *,
-    origin: dict[str, Any],
-    response_id: str | None,
-    turn_key: str | None,
-    response_metadata: Mapping[str, Any],
-) -> Content:
-    """Return the assistant's content of one choice.
-
-    Args:
-        choice: the choice.
-        origin: what made it, as in ``TurnState.origin``; a part of the metadata of every block.
-        response_id: the id that the response reported.
-        turn_key: the stable name of the turn.
-        response_metadata: further metadata of the content.
-    """
-    origin = to_valid_json(origin)
-    metadata: dict[str, Any] = {**to_valid_json(response_metadata), **origin}
-    if response_id is not None:
-        metadata["response_id"] = to_valid_json(response_id)
-    if turn_key is not None:
-        metadata["turn_key"] = to_valid_json(turn_key)
+def choice_to_content(choice: Choice, state: TurnState) -> Content:
+    """Return the assistant's content of one choice of a turn; what made it is in the metadata of every block."""
+    metadata: dict[str, Any] = {}
+    for name in state.metadata:
+        if name in state.traits.content_metadata:
+            metadata[join_surrogates(name)] = to_valid_json(state.metadata[name])
+    origin = to_valid_json(state.origin)
+    metadata |= origin
+    if state.response_id is not None:
+        metadata["response_id"] = join_surrogates(state.response_id)
+    if state.turn_key or state.response_id is not None:
+        metadata["turn_key"] = to_valid_json(state.turn_key or state.response_id)
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
     return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_storable_data(metadata))
 
