@@ -29,7 +29,7 @@ from streamkit.json_text import (
 __all__ = [
     "MANY_PARTS",
     "Block",
-    "BlockKind",
+    "ChoiceBlockKind",
     "TextKind",
     "ToolCallBuilder",
     "join_parts",
@@ -369,7 +369,7 @@ class ToolCallBuilder:
 
 
 TextKind = Literal["text", "reasoning", "refusal"]
-BlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
+ChoiceBlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 
 
 class Block:
@@ -377,8 +377,8 @@ class Block:
 
     __slots__ = ("call", "citations", "detail", "half", "is_ended", "joined", "key", "kind", "metadata", "parts", "raw")
 
-    def __init__(self, kind: BlockKind, key: Hashable, detail: Any = None) -> None:
-        self.kind: BlockKind = kind
+    def __init__(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> None:
+        self.kind: ChoiceBlockKind = kind
         self.key = key
         self.detail = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
         self.parts: list[str] = []

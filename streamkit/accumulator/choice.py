@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import Block, BlockKind, TextKind, ToolCallBuilder
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, TextKind, ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
@@ -347,7 +347,7 @@ class Choice:
         """The call after which no block began."""
         return self.blocks[-1].call if self.blocks else None
 
-    def _open(self, kind: BlockKind, key: Hashable, detail: Any = None) -> Block:
+    def _open(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> Block:
         self._state.start_response()
         if not self.blocks:
             self._state.begin_choice(self.index)
@@ -446,7 +446,7 @@ class Choice:
 
     # ---------------------------------------------------------------- the result
 
-    def joined_text(self, kind: BlockKind) -> str:
+    def joined_text(self, kind: ChoiceBlockKind) -> str:
         """Return the text of all blocks of one kind, joined."""
         return "".join([block.text for block in self.blocks if block.kind == kind])
 

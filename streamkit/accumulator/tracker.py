@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from streamkit import ids
-from streamkit.accumulator.blocks import Block, BlockKind, ToolCallBuilder
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
 from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
@@ -66,7 +66,7 @@ class ToolCallTracker:
         state: TurnState,
         choice: int,
         *,
-        open_block: Callable[[BlockKind, Hashable], Block],
+        open_block: Callable[[ChoiceBlockKind, Hashable], Block],
     ) -> None:
         self._state = state
         self._choice = choice
@@ -111,7 +111,8 @@ class ToolCallTracker:
                 self._add_identifiers(call, chunk)
             if resolution.has_unknown_key:
                 self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
-            self._add_metadata(call, chunk)
+            if chunk.metadata or chunk.message is not None:
+                self._add_metadata(call, chunk)
             if resolution.is_restated:
                 self._restate(call, chunk, text)
             else:
@@ -287,7 +288,8 @@ class ToolCallTracker:
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
-        self._add_metadata(call, chunk)
+        if chunk.metadata or chunk.message is not None:
+            self._add_metadata(call, chunk)
         if name and state.traits.whole_names:
             self._start(call)
         if text:
