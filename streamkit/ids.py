@@ -12,17 +12,17 @@ Rules of this module:
 - A raw id may be of any type (``Any`` leaves). Functions that accept raw ids treat None as ``""`` and convert any other
   value to text. They never raise.
 
-Target ids: the type of an id rule, functions to build rules, and the assignment of ids in a conversation.
-
-The rule of a provider is in its package (``traits.py``), with its source. Each rendering of a conversation converts
-canonical ids to target ids again. The functions are pure and nothing is random, so two renderings give the same ids.
+The id rule of a provider is in its package (``traits.py``), with its source. Each rendering of a conversation converts
+canonical ids to target ids again. Indexes, by which servers distinguish calls, choices and blocks beside their ids, are
+brought into one form here too.
 """
 
 from __future__ import annotations
 
 import re
 from binascii import b2a_base64
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import Any, Final
@@ -46,6 +46,7 @@ __all__ = [
     "mistral_id_candidates",
     "mistral_tool_id",
     "normalize_anthropic_tool_call_id",
+    "normalize_index",
     "normalize_to_anthropic_tool_id",
     "normalize_to_history_tool_id",
     "normalize_to_openai_tool_id",
@@ -63,6 +64,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{24}")
+_INTEGER = re.compile(r"-?[0-9]{1,15}(?:\.0+)?")
 _MISTRAL_FORM = re.compile(r"[A-Za-z0-9]{9}")
 
 
@@ -70,9 +72,9 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _utf8(text: str) -> bytes:
+def _digest(seed: str) -> bytes:
     # JSON may contain half of a surrogate pair; it is hashed unchanged, so that two such ids stay different
-    return text.encode("utf-8", "surrogatepass")
+    return sha256(seed.encode("utf-8", "surrogatepass")).digest()
 
 
 # ---------------------------------------------------------------- the canonical id
@@ -126,7 +128,7 @@ def derived_tool_id(
     seed = "|".join([value if value.__class__ is str else _as_text(value) for value in values])
     if "\\" in seed or seed.count("|") >= len(values):
         seed = "|".join([_as_text(value).replace("\\", "\\\\").replace("|", "\\|") for value in values])
-    digest = b2a_base64(sha256(_utf8(seed)).digest()[:18], newline=False)
+    digest = b2a_base64(_digest(seed)[:18], newline=False)
     return HISTORY_PREFIX + digest.translate(_URL_SAFE).decode()
 
 
@@ -161,6 +163,26 @@ def id_generator(turn_key: str) -> Callable[[], str]:
     """Return a function that returns the canonical ids of a turn's calls, one after another, from their order alone."""
     numbers = count()
     return lambda: derived_tool_id(turn_key=turn_key, call_index=next(numbers))
+
+
+# ---------------------------------------------------------------- indexes
+
+
+def normalize_index(index: Any) -> Hashable:
+    """Return an index in its one form: ``"0"``, ``0`` and ``0.0`` are 0, and None is an absent one.
+
+    Servers in languages without integers, and gateways that keep numbers as text, send such indexes. A value that is no
+    index (a fraction, a boolean, a list, an object, an empty text) is None, as if it was absent. Any other text, and
+    any key that a parser made, is returned unchanged.
+    """
+    if index.__class__ is int:
+        return int(index)
+    if isinstance(index, str):
+        text = index.strip()
+        return int(text.partition(".")[0]) if _INTEGER.fullmatch(text) else text or None
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
+    return None if isinstance(index, (bool, float, list, dict)) else index
 
 
 # ---------------------------------------------------------------- prefixes
@@ -214,7 +236,7 @@ def is_safe_id(id: str, max_length: int) -> bool:
 def mark_id(id: str, seed: str, max_length: int) -> str:
     """Return the start of *id* in the safe alphabet and a hash of *seed* that distinguishes it from others."""
     safe = _UNSAFE.sub(lambda unsafe: "__" if unsafe[0] > "\uffff" else "_", id)
-    return f"{safe[: max_length - 11]}_{sha256(_utf8(seed)).hexdigest()[:10]}"
+    return f"{safe[: max_length - 11]}_{_digest(seed).hex()[:10]}"
 
 
 _BASE62 = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -239,7 +261,7 @@ def mistral_id_candidates(id: str, name: str = "", number: int = 0) -> Iterator[
     """Return the ids that Mistral accepts for an id, best first and without end."""
     if is_mistral_id(id):
         yield id
-    yield from (_base62(sha256(_utf8(f"{id}|{salt}")).digest())[:9] for salt in count())
+    yield from (_base62(_digest(f"{id}|{salt}"))[:9] for salt in count())
 
 
 def _base62(digest: bytes) -> str:
@@ -301,7 +323,7 @@ class IdRule(Struct, frozen=True):
 
 def safe_up_to(max_length: int) -> Callable[[str], bool]:
     """Return a predicate that is True for ids of 1 to ``max_length`` characters, all of ``[A-Za-z0-9_-]``."""
-    return lambda text: is_safe_id(text, max_length)
+    return partial(is_safe_id, max_length=max_length)
 
 
 def prefixed_ids(

@@ -13,10 +13,10 @@ Rules:
 It depends on JSON and canonical ids. It must not depend on providers (the facts about a wire arrive as ``WireTraits``),
 tools or I/O.
 
-Modules: ``turn_state`` (what all choices of a turn share), ``accumulator`` (the sink of one turn), ``choice`` and
-``block`` (one alternative of the turn and its blocks), ``call_index`` (to which call a delta belongs), ``tracker`` (the
-changes and events that follow), ``ready`` (when a call is final), ``tool_call`` (one call under construction),
-``to_content`` (a choice as history).
+Modules: ``turn_state`` (what all choices of a turn share), ``accumulator`` (the sink of one turn), ``choice`` (one
+alternative of the turn), ``blocks`` (its blocks and calls under construction), ``call_index`` (to which call a delta
+belongs), ``call_copies`` (calls that come in two forms), ``tracker`` (the changes and events that follow), ``ready``
+(when a call is final), ``limits`` (the bounds of a turn and the facts about its wire).
 """
 
 from streamkit.accumulator.accumulator import Accumulator, process_tool_call_chunk

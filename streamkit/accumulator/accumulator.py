@@ -18,8 +18,8 @@ from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
+from streamkit.ids import normalize_index
 from streamkit.json_text import join_surrogates, json_size
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
@@ -49,6 +49,7 @@ class Accumulator:
         "_other_choices",
         "_unknown_chunks",
         "_usage_size",
+        "keep",
         "state",
         "terminated",
         "total_usage",
@@ -70,6 +71,7 @@ class Accumulator:
             limits=limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
         )
+        self.keep = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None
         self.terminated = False
         self._usage_size = 0
@@ -158,10 +160,6 @@ class Accumulator:
         """Implement ``Sink.unknown_field``."""
         self.state.report_unknown_field(name, value)
 
-    def keep(self, size: int) -> bool:
-        """Implement ``Sink.keep``."""
-        return self.state.keep(size)
-
     def join_with(self, join: Callable[[], int]) -> None:
         """Implement ``Sink.join_with``."""
         self.state.join_hooks.append(join)
@@ -237,21 +235,29 @@ class Accumulator:
             complete: the source reported an orderly end that the input does not show.
             failure: the error of the transport; only a warning if the turn is confirmed.
         """
-        confirmed = self.terminated or complete
-        number = self.state.turn_choice
+        state, confirmed = self.state, self.terminated or complete
+        number = state.turn_choice
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
-            self.state.record_warning(StreamWarning("other_choice", message), number)
-        non_empty = self._non_empty_choices()
-        for choice in self.choices:
-            choice.close(confirmed=confirmed and choice in non_empty)  # what was not sent has no finish
+            state.record_warning(StreamWarning("other_choice", message), number)
+        choices = non_empty = self.choices
+        if len(choices) > 1:
+            in_order = sorted(choices, key=attrgetter("index"))
+            sent = [choice for choice in in_order if choice.blocks or choice.provider_finish is not None]
+            non_empty = sent or in_order[:1]
+        has_unfinished = False
+        for choice in choices:
+            is_sent = choice in non_empty
+            choice.close(confirmed=confirmed and is_sent)  # what was not sent has no finish
+            if is_sent and choice.effective_finish is None:
+                has_unfinished = True
         if failure is not None:
             if self.is_confirmed:
-                self.state.warn("transport_error", f"after the end of the response: {failure.message}")
+                state.warn("transport_error", f"after the end of the response: {failure.message}")
             else:
-                self.fail(failure)
-        if self.error is None and any(choice.effective_finish is None for choice in non_empty):
-            self.fail(
+                state.fail(failure)
+        if has_unfinished and state.error is None:
+            state.fail(
                 StreamError(
                     "stream_truncated",
                     "the stream ended before the response was complete"
@@ -260,17 +266,8 @@ class Accumulator:
                 )
             )
         for choice in non_empty:
-            if self.error is None:
-                choice.mark_executable()
-            choice.emit_finished()
-        self.state.join_hooks.clear()  # nothing grows any more, and the hooks refer back to what refers to the state
-
-    def _non_empty_choices(self) -> list[Choice]:
-        """Return the choices that sent anything; choice 0 if none did."""
-        if not self._other_choices:
-            return [self._first_choice]
-        choices = sorted(self.choices, key=attrgetter("index"))
-        return [choice for choice in choices if choice.blocks or choice.provider_finish is not None] or choices[:1]
+            choice.emit_finished(may_execute=state.error is None)
+        state.join_hooks.clear()  # nothing grows any more, and the hooks refer back to what refers to the state
 
 
 _TEXT_FIELDS = ("id", "name", "args", "arguments_delta")

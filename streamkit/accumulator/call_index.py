@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.blocks import ToolCallBuilder
 from streamkit.events import NormalizedToolChunk
-from streamkit.values.indexes import normalize_index
+from streamkit.ids import normalize_index
 
 __all__ = ["CallIndex", "Existing", "New", "Orphan", "Repeat", "Resolution"]
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.block import Block, BlockKind, TextKind
-from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, TextKind, ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
@@ -54,6 +53,7 @@ class Choice:
 
     __slots__ = (
         "_by_key",
+        "_calls",
         "_early_citations",
         "_last",
         "_last_text",
@@ -76,6 +76,7 @@ class Choice:
         self.effective_finish: Finish | None = None
         self.executable: Sequence[ToolCallBuilder] = ()
         self._tracker: ToolCallTracker | None = None  # made for the first call: many turns have none
+        self._calls: Sequence[ToolCallBuilder] = ()  # those of the tracker
         self._by_key: dict[Hashable, Block] | None = None  # once there are two blocks
         self._last: Block | None = None
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
@@ -140,6 +141,7 @@ class Choice:
         tracker = self._tracker
         if tracker is None:
             tracker = self._tracker = ToolCallTracker(self._state, self.index, open_block=self._open)
+            self._calls = tracker.calls
         tracker.feed(chunk)
 
     def refusal(self, text: str) -> None:
@@ -214,7 +216,7 @@ class Choice:
         if self._tracker is not None:
             self._tracker.end_call(key)
         if self._last is not None and self._last.key == key:
-            self._end_last()
+            self._emit_end(self._last)
             self._last = None  # what follows is another block, also of the same kind
 
     def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
@@ -341,12 +343,12 @@ class Choice:
         """The call after which no block began."""
         return self.blocks[-1].call if self.blocks else None
 
-    def _open(self, kind: BlockKind, key: Hashable, detail: Any = None) -> Block:
+    def _open(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> Block:
         self._state.start_response()
         if not self.blocks:
             self._state.begin_choice(self.index)
-        if kind != "file" or key is None:  # a file in several deltas arrives between those of a text
-            self._end_last()
+        if self._last is not None and (kind != "file" or key is None):
+            self._emit_end(self._last)  # but a file in several deltas arrives between those of a text
         self._state.keep(OBJECT_SIZE + (len(key) if isinstance(key, str) else 0))
         block = self._last = Block(kind, key, detail)
         by_key = self._by_key
@@ -365,12 +367,6 @@ class Choice:
         first = self.blocks[0] if self.blocks else None
         return first if first is not None and first.key == key else None
 
-    def _end_last(self) -> None:
-        """Emit the end of the last block, because another one begins."""
-        self._open_text = self._open_reasoning = None
-        if self._last is not None:
-            self._emit_end(self._last)
-
     def join_parts(self) -> int:
         """Join the short parts of the texts that still grow; return their number."""
         block, tracker = self._last, self._tracker
@@ -379,6 +375,7 @@ class Choice:
 
     def _emit_end(self, block: Block) -> None:
         """Emit the end of a block, if it is one of text that will be kept."""
+        self._open_text = self._open_reasoning = None
         if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
             return
         if block.half:
@@ -387,7 +384,12 @@ class Choice:
         if block.parts or block.metadata:
             block.is_ended = True
             _ = block.text  # joins its parts, as no more will come
-            signature, metadata = block.signature_and_metadata()
+            metadata = dict(block.metadata or ())
+            signature = metadata.get("signature")
+            if isinstance(signature, str):
+                del metadata["signature"]
+            else:
+                signature = None
             self._state.events.append(BlockEnded(block.kind, signature, metadata, self.index))
 
     # ---------------------------------------------------------------- the end
@@ -413,44 +415,36 @@ class Choice:
             )
         if self._early_citations:  # of a response without text
             self._open("text", None).citations, self._early_citations = self._early_citations, None
-        if confirmed:
-            self._set_finish()
-
-    def _set_finish(self) -> None:
-        """Decide the finish of a confirmed choice (docs/rules.md, "Finish and confirmation")."""
-        calls, finish = self._calls, self.provider_finish
-        if finish is None and not all(call.state == "complete" for call in calls):
+        # The finish: docs/rules.md, "Finish and confirmation".
+        if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
             return
         reason: FinishReason = finish.reason if finish is not None else "stop"
-        if reason == "stop" and calls:
+        if reason == "stop" and self._calls:
             reason = "tool_calls"
-        elif reason == "tool_calls" and not calls:
+        elif reason == "tool_calls" and not self._calls:
             reason = "stop"
             message = "the finish reason is tool calls, but the wire sent no call"
             self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)
         self.effective_finish = Finish(reason, finish.raw if finish is not None else None)
 
-    def emit_finished(self) -> None:
-        """Emit the event of the finish, once nothing can change it."""
-        if self.effective_finish is not None:
-            self._state.start_response()
-            finish, metadata = self.effective_finish, dict(self._state.metadata)
-            self._state.events.append(Finished(finish.reason, finish.raw, self.index, metadata))
+    def emit_finished(self, *, may_execute: bool) -> None:
+        """Emit the event of the finish, once nothing can change it.
 
-    def mark_executable(self) -> None:
-        """Mark the complete calls as executable, unless the finish forbids it; for a turn closed without error."""
-        if finish_row(self.effective_finish).runs_calls:
-            self.executable = [call for call in self._calls if call.state == "complete"]
+        Args:
+            may_execute: the turn has no error, so the complete calls are executable unless the finish forbids it.
+        """
+        finish, state = self.effective_finish, self._state
+        if finish is not None:
+            if may_execute and finish_row(finish).runs_calls:
+                self.executable = [call for call in self._calls if call.state == "complete"]
+            state.start_response()
+            state.events.append(Finished(finish.reason, finish.raw, self.index, dict(state.metadata)))
 
     # ---------------------------------------------------------------- the result
 
-    def joined_text(self, kind: BlockKind) -> str:
+    def joined_text(self, kind: ChoiceBlockKind) -> str:
         """Return the text of all blocks of one kind, joined."""
         return "".join([block.text for block in self.blocks if block.kind == kind])
-
-    @property
-    def _calls(self) -> Sequence[ToolCallBuilder]:
-        return self._tracker.calls if self._tracker is not None else ()
 
     @property
     def calls(self) -> list[ToolCall]:

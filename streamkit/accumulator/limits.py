@@ -1,9 +1,4 @@
-"""The upper bounds of a turn.
-
-What the HTTP response of a turn says beside its body.
-
-The facts about a wire that the accumulator needs; a provider's traits extend them.
-"""
+"""What a turn depends on beside its stream: its upper bounds, the status of its response, the facts about its wire."""
 
 from __future__ import annotations
 
@@ -56,11 +51,6 @@ class HttpStatus(Struct, frozen=True):
     def is_redirect(self) -> bool:
         """Whether the response is at another address, or nowhere: it has no stream."""
         return 300 <= self.code < 400
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether the body is no stream, whatever it contains."""
-        return self.code >= 300
 
 
 NO_STATUS = HttpStatus()

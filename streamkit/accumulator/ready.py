@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.blocks import ToolCallBuilder
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallState, StreamWarning, ToolCall, TurnWarningCode
 from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallReady

@@ -15,16 +15,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from streamkit import ids
-from streamkit.accumulator.block import Block, BlockKind
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
 from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
-from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamkit.ids import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["ToolCallTracker"]
 
@@ -67,7 +66,7 @@ class ToolCallTracker:
         state: TurnState,
         choice: int,
         *,
-        open_block: Callable[[BlockKind, Hashable], Block],
+        open_block: Callable[[ChoiceBlockKind, Hashable], Block],
     ) -> None:
         self._state = state
         self._choice = choice
@@ -108,10 +107,12 @@ class ToolCallTracker:
     def _apply(self, resolution: Resolution, chunk: NormalizedToolChunk, text: str) -> None:
         if isinstance(resolution, Existing):
             call = resolution.call
-            self._add_identifiers(call, chunk)
+            if chunk.id:
+                self._add_identifiers(call, chunk)
             if resolution.has_unknown_key:
                 self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
-            self._add_metadata(call, chunk)
+            if chunk.metadata or chunk.message is not None:
+                self._add_metadata(call, chunk)
             if resolution.is_restated:
                 self._restate(call, chunk, text)
             else:
@@ -119,10 +120,12 @@ class ToolCallTracker:
         elif isinstance(resolution, New):
             self._open_new(chunk, text, resolution.reused_from)
         elif isinstance(resolution, Repeat):
-            self._add_identifiers(resolution.call, chunk)
+            if chunk.id:
+                self._add_identifiers(resolution.call, chunk)
             self._continue_repeat(resolution.call, chunk, text)
         elif resolution.ended_call is not None:
-            self._add_identifiers(resolution.ended_call, chunk)
+            if chunk.id:
+                self._add_identifiers(resolution.ended_call, chunk)
             if text:
                 self._state.warn("orphan_delta", f"a delta came after its call had ended: {text[:80]!r}")
         elif text:
@@ -135,8 +138,8 @@ class ToolCallTracker:
             self._state.warn("orphan_delta", f"the metadata {', '.join(chunk.metadata)} belongs to no open call")
 
     def _add_identifiers(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
-        if chunk.id and self._index.add_identifiers(call, chunk):
-            self._state.keep(OBJECT_SIZE // 2 + len(chunk.id))
+        if self._index.add_identifiers(call, chunk):
+            self._state.keep(OBJECT_SIZE // 2 + len(chunk.id or ""))
 
     def _add_metadata(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
         message, new, known = chunk.message, chunk.metadata, call.metadata
@@ -175,19 +178,17 @@ class ToolCallTracker:
             call.replace()
             self._append(call, text)
 
-    def _append(self, call: ToolCallBuilder, text: str) -> None:
-        call.append(text)
-        self._emit_appended(call, text)
-
     def append_arguments(self, key: Hashable, text: str) -> None:
         """Append to the arguments of the call of a key, without looking for a restatement or another call in them."""
         call = self._index.find(key)
-        if call is None or call.ended or call.is_final:  # the call exceeded a limit
-            return
-        call.parts.append(text)
-        self._emit_appended(call, text)
+        if call is not None and not (call.ended or call.is_final):  # else the call exceeded a limit
+            self._append(call, text, may_restate=False)
 
-    def _emit_appended(self, call: ToolCallBuilder, text: str) -> None:
+    def _append(self, call: ToolCallBuilder, text: str, *, may_restate: bool = True) -> None:
+        if may_restate:
+            call.append(text)
+        else:
+            call.parts.append(text)
         if call.ref is not None:
             self._emit_delta(call, call.ref, text)
         elif call.name:
@@ -287,7 +288,8 @@ class ToolCallTracker:
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
-        self._add_metadata(call, chunk)
+        if chunk.metadata or chunk.message is not None:
+            self._add_metadata(call, chunk)
         if name and state.traits.whole_names:
             self._start(call)
         if text:
@@ -353,7 +355,8 @@ class ToolCallTracker:
         """Start and end all calls, because the turn is over. One without a name needs a start too, to have a result."""
         for call, text in self._copies.close() if self._copies is not None else ():
             self._append(call, text)
-        self._start_named_calls()
+        if self._unstarted:
+            self._start_named_calls()
         for call in self.calls:  # ending a call may open another one after it
             is_nameless = call.ref is None
             if is_nameless:

@@ -284,13 +284,14 @@ class TurnState:
 
         The names are those of a block's metadata, from which a renderer decides where opaque state may go.
         """
-        values = {
-            "provider": self.provider_name,
-            "endpoint": self.endpoint,
-            "model": self.model,
-            "requested_model": self.requested_model,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+        origin = {"provider": self.provider_name}
+        if self.endpoint is not None:
+            origin["endpoint"] = self.endpoint
+        if self.model is not None:
+            origin["model"] = self.model
+        if self.requested_model is not None:
+            origin["requested_model"] = self.requested_model
+        return origin
 
     def reserve_ids(self, canonical_ids: Iterable[str]) -> None:
         """Reserve the canonical ids of earlier turns, which no ``hist_tool_`` id of the wire may repeat."""

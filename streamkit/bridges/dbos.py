@@ -48,7 +48,7 @@ from streamkit.execution.one_call.background import BackgroundTask, EventQueue
 from streamkit.execution.run.options import to_conversation
 from streamkit.history import Content
 from streamkit.tools import Approval
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 from streamkit.values.redaction import log_failure
 
 __all__ = [

@@ -28,8 +28,8 @@ from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate, check_layout
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
-from streamkit.reading.response_body import to_stream_error
 from streamkit.reading.source import Source
+from streamkit.reading.source_failure import to_turn_error
 from streamkit.reading.stream_reader import event_batches
 from streamkit.reading.turn import Turn
 
@@ -224,7 +224,7 @@ class SharedAccumulator:
             UsageError: the stream has ended; or it had no chunk and this object was closed; or this object was left.
         """
         calls = self._accumulator(stream)
-        failure = to_stream_error(error) if isinstance(error, BaseException) else error
+        failure = to_turn_error(error) if isinstance(error, BaseException) else error
         calls.state.has_started = True  # as in put: the caller reads the response, so its start is no news
         calls.close(complete=failure is None, failure=failure)
         events = calls.events[:]

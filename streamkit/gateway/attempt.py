@@ -33,7 +33,7 @@ from streamkit.reading.source_failure import find_failed_response, is_io_failure
 from streamkit.reading.stream_reader import event_batches
 from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = ["Attempt"]
 

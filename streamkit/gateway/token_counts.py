@@ -27,7 +27,7 @@ from streamkit.gateway.upstream import (
 )
 from streamkit.providers.provider import Provider
 from streamkit.providers.writing.encoding import encode_json
-from streamkit.reading.sdk_objects import to_plain
+from streamkit.reading.sdk_objects import dump_chunk
 from streamkit.reading.source import BYTES, Source, headers_of, status_of
 from streamkit.reading.source_failure import find_failed_response, is_io_failure
 from streamkit.reading.turn import Turn
@@ -142,7 +142,9 @@ async def _read(upstream: Upstream, response: Any) -> tuple[int, Mapping[str, st
                 part = await anext(parts) if hasattr(parts, "__anext__") else next(parts)
             except (StopAsyncIteration, StopIteration):
                 break
-            data += part if isinstance(part, BYTES) else encode_json(part if isinstance(part, dict) else to_plain(part))
+            data += (
+                part if isinstance(part, BYTES) else encode_json(part if isinstance(part, dict) else dump_chunk(part))
+            )
     finally:
         await source.aclose()
     return status_of(response) or 200, headers_of(response), bytes(data)

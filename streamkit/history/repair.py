@@ -23,7 +23,7 @@ from typing import Any
 from streamkit.history.content import UNPAIRED_BLOCKS, Block, Content, ToolCallBlock, ToolResponseBlock, parse_arguments
 from streamkit.history.pairing import NO_RESULT, PairedCall, PairedResult, Pairing
 from streamkit.ids import derived_tool_id, is_canonical, normalize_to_history_tool_id
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = ["RepairResult", "repair"]
 

@@ -36,9 +36,9 @@ from streamkit.history.given_messages import check_messages
 from streamkit.history.result_parts import ResultPart, result_parts
 from streamkit.history.tool_results import to_stored_part
 from streamkit.ids import normalize_to_openai_tool_id
+from streamkit.values.json_data import copy_with
 from streamkit.values.media import is_url, normalize_data, normalize_data_url, parse_data_url, to_data_url
 from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
-from streamkit.values.model_copy import copy_with
 
 __all__ = ["convert_to_vercel_messages", "parse_vercel_messages", "rate_vercel_message"]
 

@@ -1,10 +1,9 @@
 """JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
-``scanner`` finds an object's end, ``finalize`` decides the value of a text that has ended, ``reader`` reads one that
-still grows, of which ``incremental`` shows the object, ``changes`` lists the changes, and ``text_argument`` streams the
-one text in it. ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package.
-``size`` is what a value counts against a limit. They depend on no stream, call or provider; which text is in force is
-decided by the accumulator.
+``measure`` finds an object's end and what a value counts against a limit, ``finalize`` decides the value of a text that
+has ended, ``reader`` reads one that still grows, of which ``incremental`` shows the object and ``changes`` lists the
+changes. ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package. They
+depend on no stream, call or provider; which text is in force is decided by the accumulator.
 """
 
 from __future__ import annotations
@@ -12,9 +11,16 @@ from __future__ import annotations
 from streamkit.json_text.changes import Change, ChangeKind, JsonChanges
 from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
 from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
-from streamkit.json_text.scanner import JsonObjectScanner, deepest_nesting, nests_deeper
-from streamkit.json_text.size import json_size, measure_encoded, measure_json, structure_size
-from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates, to_plain
+from streamkit.json_text.measure import (
+    JsonObjectScanner,
+    deepest_nesting,
+    json_size,
+    measure_encoded,
+    measure_json,
+    nests_deeper,
+    structure_size,
+)
+from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates, to_valid_json
 
 __all__ = [
     "Change",
@@ -35,5 +41,5 @@ __all__ = [
     "parse_partial_object",
     "replace_lone_surrogates",
     "structure_size",
-    "to_plain",
+    "to_valid_json",
 ]

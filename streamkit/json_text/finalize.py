@@ -197,7 +197,19 @@ def _find_duplicate_key(text: str, value: dict[str, Any]) -> str | None:
         text: the JSON of an object.
         value: its value, in which each key is once.
     """
-    keys, texts = _count_strings(value)
+    keys = texts = 0  # in all its objects and lists
+    containers: list[Any] = [value]
+    while containers:
+        container = containers.pop()
+        if container.__class__ is dict:
+            keys += len(container)
+            container = container.values()
+        for item in container:
+            kind = item.__class__
+            if kind is str:
+                texts += 1
+            elif kind is dict or kind is list:
+                containers.append(item)
     if text.count(":") == keys:
         return None  # each key has one colon; others are in strings, or belong to keys that were replaced
     if "\\\\" not in text and text.count('"') - text.count('\\"') == 2 * (keys + texts):
@@ -213,24 +225,6 @@ def _find_duplicate_key(text: str, value: dict[str, Any]) -> str | None:
 
     json.JSONDecoder(object_pairs_hook=build).raw_decode(text)
     return found[0] if found else None
-
-
-def _count_strings(value: Any) -> tuple[int, int]:
-    """Return how many keys a value has, in all its objects, and how many other texts."""
-    keys = texts = 0
-    containers = [value]
-    while containers:
-        container = containers.pop()
-        if container.__class__ is dict:
-            keys += len(container)
-            container = container.values()
-        for item in container:
-            kind = item.__class__
-            if kind is str:
-                texts += 1
-            elif kind is dict or kind is list:
-                containers.append(item)
-    return keys, texts
 
 
 # The characters and escapes of a string. There is no possessive repeat here: before 3.11.5, ``re`` consumed part of an

@@ -13,7 +13,7 @@ __all__ = [
     "join_half",
     "join_surrogates",
     "replace_lone_surrogates",
-    "to_plain",
+    "to_valid_json",
 ]
 
 
@@ -58,7 +58,7 @@ def replace_lone_surrogates(value: Any) -> Any:
 _LARGEST = 10**4299  # Python and jiter read integers of at most 4,300 digits
 
 
-def to_plain(value: Any) -> Any:
+def to_valid_json(value: Any) -> Any:
     """Return a copy of a value that is JSON: what JSON does not have is replaced.
 
     Infinities, NaN and integers of more than 4,300 digits become None, halves of surrogate pairs U+FFFD, tuples and
@@ -76,7 +76,7 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {join_surrogates(str(key)): to_plain(item) for key, item in value.items()}
+        return {join_surrogates(str(key)): to_valid_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
+        return [to_valid_json(item) for item in value]
     return join_surrogates(str(value))

@@ -95,16 +95,7 @@ class ChoiceView:
         """The assistant's content for history: blocks in order, opaque state kept."""
         from streamkit.reading.to_content import choice_to_content
 
-        state = self._state
-        return choice_to_content(
-            self._choice,
-            origin=state.origin,
-            response_id=state.response_id,
-            turn_key=state.turn_key or state.response_id,
-            response_metadata={
-                name: value for name, value in state.metadata.items() if name in state.traits.content_metadata
-            },
-        )
+        return choice_to_content(self._choice, self._state)
 
     def call(self, id: str) -> ToolCall:
         """Return the call of a canonical id.

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
+from streamkit import providers
 from streamkit.accumulator.limits import HttpStatus
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
 from streamkit.framing.sse import USUAL_STARTS
-from streamkit.providers.decoding.decoding import as_text, error_message, excerpt, read_json
-from streamkit.providers.provider import Framing
-from streamkit.reading.source_failure import describe_exception, find_reported_error
+from streamkit.providers.decoding.decoding import error_message, excerpt, read_json
+from streamkit.providers.provider import Framing, Provider
 
-__all__ = ["ResponseBody", "failed_response", "read_status", "to_stream_error"]
+__all__ = ["ResponseBody", "error_of_foreign_wire", "failed_response", "read_status"]
 
 _HEAD = 1024  # bytes of an unrecognized body that are put into the error
 _ERROR_BODY = 65536  # bytes of a failed response's body that are read
@@ -73,11 +73,6 @@ class ResponseBody:
         self.frames += len(frames)
         return frames
 
-    def set_recognized(self) -> None:
-        """Record that some of the body has this wire's format, so that no error will need its beginning."""
-        self.is_recognized = True
-        self.head = b""
-
     def _choose_framer(self) -> bool:
         if self._framing == "sse" and self.head[:6] in USUAL_STARTS:
             self.framer = framer_for("sse", limit=self._limit)
@@ -96,11 +91,11 @@ class ResponseBody:
         self.framer = framer_for(framing, limit=self._limit)
         return True
 
-    def end(self) -> list[Frame]:
-        """Return the frames that the end of the input completes."""
+    def end(self, *, is_broken: bool = False) -> list[Frame]:
+        """Return the frames that the end of the input completes; of a broken connection only those of whole JSON."""
         frames: list[Frame] = self.framer.close() if self.framer is not None else []
         self.frames += len(frames)
-        return frames
+        return [frame for frame in frames if _is_json(frame[1])] if is_broken else frames
 
     def diagnose(self, unrecognized: StreamError) -> StreamError | None:
         """Return the error of a body that has ended; None if it was a stream of this wire.
@@ -140,6 +135,29 @@ def _describe(head: bytes) -> str:
     return "text that is not a stream of this wire"
 
 
+def _is_json(payload: bytes) -> bool:
+    try:
+        read_json(payload)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def error_of_foreign_wire(error: StreamError, head: bytes, provider: Provider) -> StreamError:
+    """Return the error of input that is not of a provider's wire, with the wire that the input looks like.
+
+    Args:
+        error: the error.
+        head: the beginning of the input, by ``encode_head``.
+        provider: the provider that was expected.
+    """
+    name = providers.detect(head)
+    if name is None or providers.get(name).package == provider.package:
+        return error
+    message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
+    return msgspec.structs.replace(error, message=message)
+
+
 def failed_response(body: bytes, status: HttpStatus) -> StreamError:
     """Return a failed response as the provider's error, with the message and the JSON of its body.
 
@@ -165,18 +183,6 @@ def failed_response(body: bytes, status: HttpStatus) -> StreamError:
         raw = {**(raw or {}), "__type": status.error_name}
     message = error_message(raw) or f"HTTP status {status.code}"
     return StreamError("provider_error", message, raw=raw, status=status.code, retry_after=status.retry_after)
-
-
-def to_stream_error(exception: BaseException) -> StreamError:
-    """Return what an exception of a source means for its turn: the provider's error, or a failed transport."""
-    reported = find_reported_error(exception)
-    if reported is not None:
-        raw = reported.raw
-        message = error_message(raw) or (as_text(raw.get("__type")) if isinstance(raw, dict) else None)
-        if message is not None:
-            return StreamError("provider_error", message, raw=raw, status=reported.status)
-    message = describe_exception(exception)
-    return StreamError("transport_error", message, raw=message)
 
 
 #: The headers that say how long to wait, and their unit in seconds. LiteLLM's proxy renames those of its providers.

@@ -10,7 +10,7 @@ An SDK's objects have less than the bytes (``tests/testing/sdk_losses.toml`` sho
 * all: no terminator (``[DONE]``), no comments, no errors in the stream, which the SDKs raise. ``close(complete=True)``
   reports that the iterator ended in order, ``close(error)`` what it raised; ``read`` does both.
 * openai, groq, anthropic: only the order of an object's fields is lost. Fields that they do not declare are kept.
-* google-genai: signatures and inline data are bytes; ``to_plain`` returns them as standard base64, as on the wire.
+* google-genai: signatures and inline data are bytes; ``dump_chunk`` returns them as standard base64, as on the wire.
 * mistralai, ollama: they reject chunks that do not fit their types, and omit fields that these do not have. For ollama
   those are the calls' ``id`` and ``index``: its calls have no ``raw_id`` with this kind of input, and therefore other
   canonical ids than with bytes.
@@ -27,7 +27,7 @@ from typing import Any
 
 from streamkit.errors import UsageError
 
-__all__ = ["to_plain"]
+__all__ = ["dump_chunk"]
 
 # Events that the accumulating streams add to the wire's: each repeats the content of a chunk. By their types in
 # anthropic/lib/streaming/_types.py and _beta_types.py (2.11) and openai/lib/streaming/chat/_events.py (3.52).
@@ -44,7 +44,7 @@ _REPEATS = frozenset(
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
-def to_plain(chunk: Any) -> dict[str, Any] | None:
+def dump_chunk(chunk: Any) -> dict[str, Any] | None:
     """Convert a chunk object to the dict that it was made from.
 
     Args:

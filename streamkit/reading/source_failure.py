@@ -18,16 +18,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamkit.calls import StreamError
 from streamkit.errors import StreamkitError
+from streamkit.providers.decoding.decoding import as_text, error_message
 
 __all__ = [
     "FailedResponse",
     "ReportedError",
-    "describe_exception",
+    "describe_with_cause",
     "find_failed_response",
     "find_reported_error",
     "is_io_failure",
     "is_programming_error",
+    "to_turn_error",
 ]
 
 _PROGRAMMING_ERRORS = (
@@ -118,7 +121,7 @@ def _chain(exception: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 
 
-def describe_exception(exception: BaseException) -> str:
+def describe_with_cause(exception: BaseException) -> str:
     """Return the type and the text of an exception, with its cause if that says more.
 
     The SDKs put a general text of theirs over that of the HTTP client (openai: "Connection error."), and httpx's
@@ -199,6 +202,18 @@ def find_reported_error(exception: BaseException) -> ReportedError | None:
             status = _to_status(getattr(exception, "status_code", None)) or _to_status(getattr(exception, "code", None))
             return ReportedError(raw, status)
     return None
+
+
+def to_turn_error(exception: BaseException) -> StreamError:
+    """Return what an exception of a source means for its turn: the provider's error, or a failed transport."""
+    reported = find_reported_error(exception)
+    if reported is not None:
+        raw = reported.raw
+        message = error_message(raw) or (as_text(raw.get("__type")) if isinstance(raw, dict) else None)
+        if message is not None:
+            return StreamError("provider_error", message, raw=raw, status=reported.status)
+    message = describe_with_cause(exception)
+    return StreamError("transport_error", message, raw=message)
 
 
 def _to_error_object(value: Any) -> dict[str, Any] | str | None:

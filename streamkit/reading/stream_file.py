@@ -17,7 +17,7 @@ import msgspec
 
 from streamkit.framing import framer_for
 from streamkit.framing.event_stream import EXCEPTION
-from streamkit.reading.sdk_objects import to_plain
+from streamkit.reading.sdk_objects import dump_chunk
 from streamkit.reading.source import BYTES
 from streamkit.values.redaction import redact
 
@@ -51,7 +51,7 @@ class StreamFile:
         if self._file is None:
             self._file = self._path.open("wb")
         if not isinstance(data, BYTES):
-            chunk = to_plain(data) if not isinstance(data, dict) else data
+            chunk = dump_chunk(data) if not isinstance(data, dict) else data
             if chunk is not None:
                 self._write_chunk(chunk)
             return

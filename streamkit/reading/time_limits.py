@@ -1,7 +1,7 @@
 """How long a source is waited for. Pure: times are passed in.
 
 Three limits end a turn with the error ``timed_out`` (docs/rules.md, "Time limits"): until the first event, between two
-inputs, and a deadline. This module must not depend on a clock or an event loop; ``input_timer`` has both.
+inputs, and a deadline. This module must not depend on a clock or an event loop; ``stream_reader`` has both.
 """
 
 from __future__ import annotations

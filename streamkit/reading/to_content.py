@@ -9,12 +9,11 @@ The module is loaded on first use: history depends on pydantic, and reading a st
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from typing import Any
 
-from streamkit.accumulator.block import Block
+from streamkit.accumulator.blocks import Block
 from streamkit.accumulator.choice import Choice
-from streamkit.accumulator.turn_state import STORED_NESTING
+from streamkit.accumulator.turn_state import STORED_NESTING, TurnState
 from streamkit.calls import ToolCall
 from streamkit.history import (
     Content,
@@ -26,46 +25,35 @@ from streamkit.history import (
     ToolCallBlock,
 )
 from streamkit.history.content import create_block, create_stored
-from streamkit.history.json_data import is_plain_data, to_json_data
-from streamkit.json_text import nests_deeper, to_plain
+from streamkit.history.json_data import is_plain_data, to_storable_data
+from streamkit.json_text import join_surrogates, nests_deeper, to_valid_json
 
 __all__ = ["choice_to_content", "to_tool_call_block"]
 
 
-def choice_to_content(
-    choice: Choice,
-    *,
-    origin: dict[str, Any],
-    response_id: str | None,
-    turn_key: str | None,
-    response_metadata: Mapping[str, Any],
-) -> Content:
-    """Return the assistant's content of one choice.
-
-    Args:
-        choice: the choice.
-        origin: what made it, as in ``TurnState.origin``; a part of the metadata of every block.
-        response_id: the id that the response reported.
-        turn_key: the stable name of the turn.
-        response_metadata: further metadata of the content.
-    """
-    origin = to_plain(origin)
-    identity = {**origin, "response_id": to_plain(response_id), "turn_key": to_plain(turn_key)}
-    metadata: dict[str, Any] = {
-        **to_plain(response_metadata),
-        **{name: value for name, value in identity.items() if value is not None},
-    }
+def choice_to_content(choice: Choice, state: TurnState) -> Content:
+    """Return the assistant's content of one choice of a turn; what made it is in the metadata of every block."""
+    metadata: dict[str, Any] = {}
+    for name in state.metadata:
+        if name in state.traits.content_metadata:
+            metadata[join_surrogates(name)] = to_valid_json(state.metadata[name])
+    origin = to_valid_json(state.origin)
+    metadata |= origin
+    if state.response_id is not None:
+        metadata["response_id"] = join_surrogates(state.response_id)
+    if state.turn_key or state.response_id is not None:
+        metadata["turn_key"] = to_valid_json(state.turn_key or state.response_id)
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
-    return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_json_data(metadata))
+    return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_storable_data(metadata))
 
 
 def _to_block(block: Block, origin: dict[str, Any]) -> Any:
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
-    metadata, raw = {**origin, **to_plain(block.metadata or {})}, to_plain(block.raw or [])
+    metadata, raw = {**origin, **to_valid_json(block.metadata or {})}, to_valid_json(block.raw or [])
     if block.kind == "text":
         if block.citations:
-            metadata["citations"] = to_plain(block.citations)
+            metadata["citations"] = to_valid_json(block.citations)
         is_kept = block.text or block.metadata or block.citations
         return create_block(TextBlock, text=block.text, metadata=metadata) if is_kept else None
     if block.kind == "refusal":
@@ -81,14 +69,14 @@ def _to_block(block: Block, origin: dict[str, Any]) -> Any:
         call = block.server_call
         if call is None:
             return create_block(ServerToolBlock, raw=raw, metadata=metadata)
-        fields = to_plain({"id": call.id, "name": call.name, "arguments": call.arguments, "result": call.result})
+        fields = to_valid_json({"id": call.id, "name": call.name, "arguments": call.arguments, "result": call.result})
         return create_block(ServerToolBlock, **fields, raw=raw, metadata=metadata)
     if block.kind == "file":
-        media_type, data, url = to_plain(block.detail)
+        media_type, data, url = to_valid_json(block.detail)
         if raw:
             metadata["raw"] = raw[0]
         if block.parts:
-            data = to_plain(_join_base64(block.parts))
+            data = to_valid_json(_join_base64(block.parts))
         return create_block(FileBlock, media_type=media_type, data=data, url=url, metadata=metadata)
     return create_block(OpaqueBlock, raw=raw[0] if raw else None, metadata=metadata)
 
@@ -110,25 +98,25 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
         call: the call.
         origin: the metadata that names what made it: its provider, endpoint and model.
     """
-    metadata = {**origin, **to_json_data(to_plain(call.metadata))} if call.metadata else dict(origin)
+    metadata = {**origin, **to_storable_data(to_valid_json(call.metadata))} if call.metadata else dict(origin)
     if call.raw_id is not None:
-        metadata["raw_id"] = to_json_data(call.raw_id)
+        metadata["raw_id"] = to_storable_data(call.raw_id)
     parameters: Any = {}
     if isinstance(call.arguments, (dict, str)):
         parameters = dict(call.arguments) if isinstance(call.arguments, dict) else call.arguments
     if call.state != "complete":
-        raw_arguments = to_json_data(call.arguments_text)
+        raw_arguments = to_storable_data(call.arguments_text)
         parameters = raw_arguments if call.kind == "custom" else {}
         metadata |= {"raw_arguments": raw_arguments, "state": call.state}
     elif not is_plain_data(parameters):  # plain data is neither deep nor to be converted
         if nests_deeper(parameters, STORED_NESTING):  # it may run, but such JSON cannot be read again
-            parameters, metadata["raw_arguments"] = {}, to_json_data(call.arguments_text)
+            parameters, metadata["raw_arguments"] = {}, to_storable_data(call.arguments_text)
         else:
-            parameters = to_json_data(parameters)
+            parameters = to_storable_data(parameters)
     return create_stored(
         ToolCallBlock,
         id=call.id,
-        name=to_json_data(call.name),
+        name=to_storable_data(call.name),
         parameters=parameters,
         kind=call.kind,
         metadata=metadata,

@@ -20,32 +20,29 @@ import msgspec
 from streamkit import providers
 from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import MarkupFamily, StreamError, StreamWarning, ToolCall, Usage
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Failed, TurnEvent
+from streamkit.events import Event, Failed, TurnEvent
 from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.providers.contract.origin import normalize_endpoint
-from streamkit.providers.decoding.decoding import excerpt, read_json
+from streamkit.providers.decoding.decoding import excerpt
 from streamkit.providers.decoding.detection import HEAD_SIZE, encode_head
 from streamkit.providers.provider import Parser, Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading import sdk_objects
 from streamkit.reading.choice_view import ChoiceView
-from streamkit.reading.frame_template import DELTAS, FEWEST_READS, FrameTemplate
-from streamkit.reading.response_body import ResponseBody, failed_response, read_status, to_stream_error
+from streamkit.reading.frame_template import DELTAS, FEWEST_READS, FrameTemplate, RepeatableParser
+from streamkit.reading.response_body import ResponseBody, error_of_foreign_wire, failed_response, read_status
+from streamkit.reading.source_failure import to_turn_error
 from streamkit.values.redaction import excerpt_repr
 
 if TYPE_CHECKING:
     from weakref import finalize
 
-    from streamkit.events import Event
-    from streamkit.reading.frame_template import RepeatableParser
     from streamkit.reading.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
-
-_NO_PARSER: Any = None
 
 
 class Turn(ChoiceView):
@@ -61,10 +58,9 @@ class Turn(ChoiceView):
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
         leaked_markup: how to treat a model's own tool-call markup that its server leaves in the text (DSML, DeepSeek's
             and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is removed. ``recover``: it becomes
-            calls, in its position in the content; what does not parse stays text. The last two also remove the control
-            tokens of gpt-oss from the names of calls, delay text that may be the beginning of markup, and warn of what
-            they changed. Only markup of the families of the provider's models counts (``Traits.markup_families``), and
-            none in code or a quotation. See ``streamkit.reading.leaked_markup``.
+            calls, in its position in the content; what does not parse stays text. The last two also clean the names of
+            calls, delay text that may be the beginning of markup, and warn of what they changed. The rules are in
+            ``streamkit.reading.leaked_markup``.
         tools: the names of the tools that the model was offered. With ``leaked_markup``, markup of a call of any other
             tool stays text. None: the names are not known, and a call of any name is recovered. ``run_loop`` passes
             the names of each round's tools.
@@ -82,6 +78,7 @@ class Turn(ChoiceView):
 
     Attributes:
         provider: the provider object.
+        closed: whether ``close`` was called.
         input_kind: the kind of input: ``bytes``, ``dict`` or ``object``; None before the first ``feed``.
         unread_error_reminder: what a reader has registered to report the error if nothing reads it; else None.
     """
@@ -91,14 +88,15 @@ class Turn(ChoiceView):
         "_accumulator",
         "_body",
         "_chunks",
-        "_closed",
         "_first_chunks",
         "_framer",
+        "_has_failed",
         "_markup",
         "_parser",
         "_read_plain",
         "_template",
         "_unlearned",
+        "closed",
         "input_kind",
         "provider",
         "unread_error_reminder",
@@ -135,19 +133,22 @@ class Turn(ChoiceView):
             raise UsageError(
                 f"tools must be the names of the offered tools, such as ['get_weather'], not {str(tools)[:100]!r}"
             )
-        self._markup = None
+        self._markup: MarkupSink | None = None
         if leaked_markup != "keep":
-            self._markup = _markup_sink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
-        self._parser: Parser = _NO_PARSER  # until there is input: a turn may wait for its response
+            from streamkit.reading.leaked_markup import MarkupSink  # few turns need it
+
+            self._markup = MarkupSink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
+        self._parser = cast("Parser", None)  # until there is input: a turn may wait for its response
         self._template: FrameTemplate | None = None  # once a block had more than a few deltas
         self._read_plain: Callable[[bytes], bool] | None = None  # reads a frame of the template's form
         self._unlearned: int | None = None  # reads until a template is learned; None: none will be learned
         self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
+        self._has_failed = False  # the HTTP status reports an error: the body is kept and not parsed
         self._chunks = 0  # dicts and objects fed
         self._first_chunks = b""  # of input that is not recognized as this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
-        self._closed = False
+        self.closed = False
         self.unread_error_reminder: finalize[..., Turn] | None = None
 
     def __repr__(self) -> str:
@@ -155,7 +156,7 @@ class Turn(ChoiceView):
         model = "" if state.model is None else f" model={excerpt_repr(state.model)}"
         error = "" if state.error is None else f" error={state.error.kind}: {excerpt_repr(state.error.message)}"
         warnings = f" warnings={len(state.warnings)}" if state.warnings else ""
-        is_open = "closed" if self._closed else "open"
+        is_open = "closed" if self.closed else "open"
         return f"<Turn {self.provider.name} {is_open}{model}{self._describe()}{error}{warnings}>"
 
     # ---------------------------------------------------------------- input
@@ -170,11 +171,12 @@ class Turn(ChoiceView):
         Raises:
             UsageError: input was fed already, the turn is closed, or the status is no integer.
         """
-        if self.input_kind is not None or self._closed:
+        if self.input_kind is not None or self.closed:
             raise UsageError("Turn.response() must be called before the first feed()")
         if not isinstance(status, int):
             raise UsageError(f"the status of a response is an integer such as 200, not {status!r}")
         self._state.http_status = read_status(status, headers or {}, self.provider.traits.endpoint.error_name_header)
+        self._has_failed = status >= 300
 
     def feed(self, data: Any) -> list[TurnEvent]:
         """Read the next input.
@@ -201,16 +203,15 @@ class Turn(ChoiceView):
         parser, whole = self._parser, framer.take(data)
         if whole is not None:
             parser.frame(framer.name, whole)
-            if state.done:
-                self._framer = None
         else:
             for name, payload in framer.feed(data):
                 parser.frame(name, payload)
                 if state.done:
-                    self._framer = None
                     break
             if framer.overflow:
-                self._report_overflow()
+                self._report_overflow(framer)
+        if state.done:
+            self._framer = None
         events, state.events = state.events, []
         if read_plain is not None:
             self._read_plain = None  # the parser's state may have changed
@@ -241,7 +242,7 @@ class Turn(ChoiceView):
 
     def _feed_checked(self, data: Any) -> list[TurnEvent]:
         """Read input that is not known to be bytes of this wire."""
-        if self._closed:
+        if self.closed:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
         try:
@@ -262,11 +263,12 @@ class Turn(ChoiceView):
             if not state.done:
                 self._parser.frame(name, payload)
                 self._keep_first(name, payload)
-        if body.framer is not None and body.framer.overflow:
-            self._report_overflow()
+        framer = body.framer
+        if framer is not None and framer.overflow:
+            self._report_overflow(framer)
         elif body.frames and self._accumulator.is_recognized() and not state.done:
-            body.set_recognized()
-            self._framer = framer = body.framer
+            body.is_recognized, body.head = True, b""  # no error will need the beginning
+            self._framer = framer
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
                 self._unlearned = FEWEST_READS
             self._first_chunks = b""
@@ -276,23 +278,6 @@ class Turn(ChoiceView):
         """Keep the beginning of input that is not of this wire, by which an error names the other one."""
         if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
-
-    def _name_foreign_wire(self) -> None:
-        """Add the wire that the input looks like to the error of input that is not of this wire."""
-        state = self._state
-        error, head = state.error, self._first_chunks
-        if error is None or error.kind != "protocol_error" or not head or self._accumulator.is_recognized():
-            return
-        name = providers.detect(head)
-        self._first_chunks = b""
-        if name is None or providers.get(name).package == self.provider.package:
-            return
-        message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
-        state.error = msgspec.structs.replace(error, message=message)
-        state.events = [
-            Failed(state.error) if isinstance(event, Failed) and event.error is error else event
-            for event in state.events
-        ]
 
     def _check_input(self, data: Any) -> Any:
         """Check the kind of an input; return it as bytes, as a dict, or as None if it repeats other input."""
@@ -310,22 +295,18 @@ class Turn(ChoiceView):
             self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
             if kind == "bytes":
                 limit = self._state.limits.frame
-                self._body = ResponseBody(
-                    self.provider.traits.framing, limit, failed=self._state.http_status.is_failure
-                )
+                self._body = ResponseBody(self.provider.traits.framing, limit, failed=self._has_failed)
         elif self.input_kind != kind:
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
-        return sdk_objects.to_plain(data) if kind == "object" else data
+        return sdk_objects.dump_chunk(data) if kind == "object" else data
 
-    def _report_overflow(self) -> None:
+    def _report_overflow(self, framer: Framer) -> None:
         """Report that the framer stopped: a frame exceeds its limit, or the framing itself is invalid."""
         self._framer = None
-        framer = self._body.framer if self._body is not None else None
-        if framer is not None and framer.error is not None:
-            if not self._state.done:
-                self._state.fail(StreamError("protocol_error", framer.error, raw=excerpt(framer.pending)))
-        else:
+        if framer.error is None:
             self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
+        elif not self._state.done:
+            self._state.fail(StreamError("protocol_error", framer.error, raw=excerpt(framer.pending)))
 
     def close(self, error: BaseException | StreamError | None = None, *, complete: bool = False) -> list[TurnEvent]:
         """End the input. A second call does nothing.
@@ -340,18 +321,18 @@ class Turn(ChoiceView):
         Raises:
             UsageError: the error is neither an exception nor a ``StreamError``.
         """
-        if self._closed:
+        if self.closed:
             return []
         if error is not None and not isinstance(error, (BaseException, StreamError)):
             raise UsageError(f"close() takes an exception, a StreamError or None, not {excerpt_repr(error)}")
-        self._closed = True
+        self.closed = True
         self._framer = None
         self._close_input(judge=error is None)
         if self.input_kind is not None and not self._state.done:
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
-        failure = to_stream_error(error) if isinstance(error, BaseException) else error
+        failure = to_turn_error(error) if isinstance(error, BaseException) else error
         is_complete = complete and error is None and self._accumulator.is_recognized()
         self._accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
@@ -362,49 +343,45 @@ class Turn(ChoiceView):
         Args:
             judge: whether an incomplete frame is an error. Not after a transport error, which explains it.
         """
-        state, body = self._state, self._body
-        if body is not None and body.failed:
-            state.fail(failed_response(body.head, state.http_status))
-        elif state.http_status.is_failure and state.error is None:
-            state.fail(failed_response(b"", state.http_status))
-        elif body is not None:
-            self._close_body(body, judge=judge)
-        elif judge and state.error is None and not self._accumulator.is_recognized():
-            state.fail(
-                self._accumulator.unrecognized_error()
-                if self._chunks
-                else StreamError("stream_truncated", "the body is empty")
-            )
-
-    def _close_body(self, body: ResponseBody, *, judge: bool) -> None:
-        state = self._state
-        if state.done:
-            self._warn_of_framing(body)
+        state, body, accumulator = self._state, self._body, self._accumulator
+        if self._has_failed and (body is not None or state.error is None):
+            state.fail(failed_response(body.head if body is not None else b"", state.http_status))
             return
-        # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
-        state.input_ended = (
-            self._accumulator.is_recognized() or self._accumulator.unrecognized_error().kind == "stream_truncated"
-        )
-        for name, payload in body.end():
-            if judge or _is_json(payload):
-                self._parser.frame(name, payload)
-                self._keep_first(name, payload)
-        state.input_ended = False
-        self._warn_of_framing(body)
-        if judge and state.error is None and not state.done:
-            body.is_recognized = body.is_recognized or self._accumulator.is_recognized()
-            error = body.diagnose(self._accumulator.unrecognized_error())
+        if body is not None:
+            if not state.done:
+                # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
+                state.input_ended = (
+                    accumulator.is_recognized() or accumulator.unrecognized_error().kind == "stream_truncated"
+                )
+                for name, payload in body.end(is_broken=not judge):
+                    self._parser.frame(name, payload)
+                    self._keep_first(name, payload)
+                state.input_ended = False
+            if body.framer is not None and body.framer.warning is not None:
+                state.warn("events_unseparated", body.framer.warning)
+        if not judge or state.error is not None or state.done:
+            return
+        if body is not None:
+            body.is_recognized = body.is_recognized or accumulator.is_recognized()
+            error = body.diagnose(accumulator.unrecognized_error())
             if error is not None:
                 state.fail(error)
-
-    def _warn_of_framing(self, body: ResponseBody) -> None:
-        if body.framer is not None and body.framer.warning is not None:
-            self._state.warn("events_unseparated", body.framer.warning)
+        elif not accumulator.is_recognized():
+            no_body = StreamError("stream_truncated", "the body is empty")
+            state.fail(accumulator.unrecognized_error() if self._chunks else no_body)
 
     def _drain_events(self) -> list[TurnEvent]:
-        if self._first_chunks:
-            self._name_foreign_wire()
-        events, self._state.events = self._state.events, []
+        state = self._state
+        error = state.error
+        if self._first_chunks and error is not None and error.kind == "protocol_error":
+            if not self._accumulator.is_recognized():
+                state.error = error_of_foreign_wire(error, self._first_chunks, self.provider)
+                state.events = [
+                    Failed(state.error) if isinstance(event, Failed) and event.error is error else event
+                    for event in state.events
+                ]
+                self._first_chunks = b""
+        events, state.events = state.events, []
         return events
 
     # ---------------------------------------------------------------- result
@@ -413,11 +390,6 @@ class Turn(ChoiceView):
     def done(self) -> bool:
         """Whether nothing more will be read: the terminator was seen, or an error. Stop reading, close the response."""
         return self._state.done
-
-    @property
-    def closed(self) -> bool:
-        """Whether ``close`` was called."""
-        return self._closed
 
     @property
     def turn_key(self) -> str | None:
@@ -446,23 +418,19 @@ class Turn(ChoiceView):
     def completed_call(self, index: int) -> ToolCall | None:
         """Return a call as it will run if it is complete before the turn has ended, else None.
 
-        For tools that may start early. A call is complete early if the wire reported its end or, on OpenAI and Azure
-        only, its object is closed and another call began. A closed object alone is not enough, because some servers
-        send arguments again. The turn may still fail, and then none of its calls may run.
+        For tools that may start early: the wire has reported the call's end or, on OpenAI and Azure only, the call's
+        object is closed and another call began. The turn may still fail, and then none of its calls may run.
 
         Args:
             index: the call's ``index``.
         """
-        if self._closed or self._state.error is not None or self._state.turn_choice:
+        if self.closed or self._state.error is not None or self._state.turn_choice:
             return None  # the turn's choice is fixed at the end: before, only choice 0 is sure to be it once it began
         return self._choice.completed_call(index)
 
     @property
     def origin(self) -> dict[str, str]:
-        """What makes the response, as far as it is known: ``provider``, ``endpoint``, ``model``, ``requested_model``.
-
-        The metadata of ``content`` has the same, by which a renderer decides where opaque state may go.
-        """
+        """What makes the response, by ``provider``, ``endpoint``, ``model``, ``requested_model`` as far as known."""
         return self._state.origin
 
     @property
@@ -528,19 +496,3 @@ class Turn(ChoiceView):
         values["executable"] = [call.id for call in self.executable]
         plain: dict[str, Any] = replace_lone_surrogates(msgspec.to_builtins(values, enc_hook=str))
         return plain
-
-
-def _markup_sink(
-    accumulator: Accumulator, mode: LeakedMarkup, families: frozenset[MarkupFamily], tools: Collection[str] | None
-) -> MarkupSink:
-    from streamkit.reading.leaked_markup import MarkupSink  # few turns need it
-
-    return MarkupSink(accumulator, mode, families, tools)
-
-
-def _is_json(payload: bytes) -> bool:
-    try:
-        read_json(payload)
-    except (ValueError, RecursionError):
-        return False
-    return True

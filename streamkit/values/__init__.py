@@ -1,1 +1,1 @@
-"""Plain data that every package uses: JSON data, media, indexes, copies of models, masking of secrets."""
+"""Plain data that every package uses: JSON data, media, message formats, references of schemas, masking of secrets."""

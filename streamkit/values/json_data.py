@@ -1,10 +1,11 @@
-"""JSON data from any value.
+"""JSON data from any value, and copies of models with other values.
 
 A store, a provider's request and a JSON parser accept less than Python does: no NaN, no integer of more than 4300
 digits (Python's own limit for text), no bytes or sets, no object that contains itself, and no nesting that a reader
 refuses. ``to_json_data`` converts such values and returns all other data unchanged.
 
-It must not depend on anything that has values to convert: history and events pass their own rules for objects.
+It must not depend on anything that has values to convert: history and events pass their own rules for objects. It must
+not import pydantic, so that code that needs no models does not load it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,24 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-__all__ = ["Convert", "bytes_as_text", "describe_object", "object_fields", "safe_text", "to_json_data"]
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+__all__ = [
+    "Convert",
+    "bytes_as_text",
+    "copy_with",
+    "describe_object",
+    "object_fields",
+    "safe_text",
+    "to_json_data",
+]
 
 #: Returns data for an object that is neither text, number, dict nor list.
 Convert = Callable[[Any], Any]
@@ -169,3 +183,20 @@ def safe_text(value: Any) -> str:
 def describe_object(value: Any) -> str:
     """Return a name for an object in a sentence, such as ``an object of the type Socket``."""
     return f"an object of the type {type(value).__name__}"
+
+
+_set = object.__setattr__  # that of a model validates
+
+
+def copy_with(model: AnyModel, /, **fields: Any) -> AnyModel:
+    """Return a copy of a model with other values of declared fields, which are not checked.
+
+    It is `model_copy` without the search for further fields, in a third of its time.
+    """
+    copy = model.__class__.__new__(model.__class__)
+    extra, private = model.__pydantic_extra__, model.__pydantic_private__
+    _set(copy, "__dict__", {**model.__dict__, **fields})
+    _set(copy, "__pydantic_fields_set__", {*model.__pydantic_fields_set__, *fields})
+    _set(copy, "__pydantic_extra__", None if extra is None else dict(extra))
+    _set(copy, "__pydantic_private__", None if private is None else dict(private))
+    return copy

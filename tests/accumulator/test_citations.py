@@ -14,9 +14,7 @@ from streamkit.reading.to_content import choice_to_content
 
 
 def content_of(accumulator: Accumulator) -> Content:
-    return choice_to_content(
-        accumulator.choice(0), origin={"provider": "p"}, response_id=None, turn_key="k", response_metadata={}
-    )
+    return choice_to_content(accumulator.choice(0), accumulator.state)
 
 
 def test_a_citation_without_any_text_is_kept() -> None:

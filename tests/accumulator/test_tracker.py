@@ -8,8 +8,8 @@ import pytest
 
 from streamkit import Limits, NormalizedToolChunk, process_tool_call_chunk
 from streamkit.accumulator import Accumulator, WireTraits
+from streamkit.accumulator.blocks import ToolCallBuilder
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, Repeat, Resolution
-from streamkit.accumulator.tool_call import ToolCallBuilder
 from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallEnd, ToolCallStart, Warned
 
 CHAT = WireTraits(reuses_slots=True, whole_names=False)

@@ -20,7 +20,7 @@ from wire_streams import bytes_one_by_one, chat, chat_bytes, chat_call, gemini, 
 
 import streamkit
 from streamkit import Content, Growing, Limits, Turn
-from streamkit.accumulator.tool_call import ToolCallBuilder
+from streamkit.accumulator.blocks import ToolCallBuilder
 from streamkit.gateway.translation.opaque_state import restore_state
 from streamkit.history import ReasoningBlock
 from streamkit.json_text import IncrementalJsonObject, JsonObjectScanner

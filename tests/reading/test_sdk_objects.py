@@ -31,33 +31,33 @@ class Reason(enum.Enum):
 
 
 def test_fields_that_were_not_set_are_absent() -> None:
-    assert sdk_objects.to_plain(ChunkModel.model_validate({"finish_reason": None})) == {"finish_reason": None}
+    assert sdk_objects.dump_chunk(ChunkModel.model_validate({"finish_reason": None})) == {"finish_reason": None}
 
 
 def test_fields_have_the_names_of_the_wire() -> None:
-    assert sdk_objects.to_plain(ChunkModel(media_type="image/png")) == {"mimeType": "image/png"}  # type: ignore[call-arg]
+    assert sdk_objects.dump_chunk(ChunkModel(media_type="image/png")) == {"mimeType": "image/png"}  # type: ignore[call-arg]
 
 
 def test_undeclared_fields_are_kept() -> None:
-    assert sdk_objects.to_plain(ChunkModel.model_validate({"index": 0, "vendor": {"a": [1]}})) == {
+    assert sdk_objects.dump_chunk(ChunkModel.model_validate({"index": 0, "vendor": {"a": [1]}})) == {
         "index": 0,
         "vendor": {"a": [1]},
     }
 
 
 def test_leaves_of_an_undeclared_type_cause_no_warning() -> None:
-    assert sdk_objects.to_plain(ChunkModel.model_construct(index="seven")) == {"index": "seven"}
+    assert sdk_objects.dump_chunk(ChunkModel.model_construct(index="seven")) == {"index": "seven"}
 
 
 def test_bytes_become_base64_and_enums_their_values() -> None:
-    plain = sdk_objects.to_plain(ChunkModel.model_construct(signature=b"\xff\xfe", reason=Reason.STOP, parts=(b"a",)))
+    plain = sdk_objects.dump_chunk(ChunkModel.model_construct(signature=b"\xff\xfe", reason=Reason.STOP, parts=(b"a",)))
     assert plain == {"signature": base64.b64encode(b"\xff\xfe").decode(), "reason": "STOP", "parts": ["YQ=="]}
 
 
 @pytest.mark.parametrize("make", [OrderedDict, MappingProxyType])
 def test_mappings_are_accepted(make: Any) -> None:
     chunk: Mapping[str, Any] = make({"a": 1})
-    assert sdk_objects.to_plain(chunk) == {"a": 1}
+    assert sdk_objects.dump_chunk(chunk) == {"a": 1}
 
 
 class WithToDict:
@@ -66,7 +66,7 @@ class WithToDict:
 
 
 def test_objects_with_to_dict_are_accepted() -> None:
-    assert sdk_objects.to_plain(WithToDict()) == {"a": 1}
+    assert sdk_objects.dump_chunk(WithToDict()) == {"a": 1}
 
 
 class DumpsToAList:
@@ -77,7 +77,7 @@ class DumpsToAList:
 @pytest.mark.parametrize("chunk", [5, object(), [1], None, 1.5, DumpsToAList()])
 def test_an_unsupported_object_is_a_usage_error(chunk: Any) -> None:
     with pytest.raises(UsageError, match=type(chunk).__name__):
-        sdk_objects.to_plain(chunk)
+        sdk_objects.dump_chunk(chunk)
 
 
 def test_objects_and_their_dicts_result_in_equal_turns() -> None:

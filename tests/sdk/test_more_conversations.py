@@ -317,14 +317,14 @@ def test_an_event_of_the_wire_with_such_a_type_is_not_left_out() -> None:
         def model_dump(self, **_: Any) -> dict[str, Any]:
             return {"type": "text", "text": "Hi"}
 
-    assert sdk_objects.to_plain(Event()) == {"type": "text", "text": "Hi"}
+    assert sdk_objects.dump_chunk(Event()) == {"type": "text", "text": "Hi"}
 
 
 def test_mistrals_event_is_its_data() -> None:
     from mistralai.client.models import CompletionChunk, CompletionEvent
 
     chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": None}]}
-    assert sdk_objects.to_plain(CompletionEvent(data=CompletionChunk.model_validate(chunk))) == chunk
+    assert sdk_objects.dump_chunk(CompletionEvent(data=CompletionChunk.model_validate(chunk))) == chunk
 
 
 def test_an_object_that_nests_too_deeply_ends_the_turn() -> None:

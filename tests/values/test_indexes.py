@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamkit.values.indexes import normalize_index
+from streamkit.ids import normalize_index
 
 
 @pytest.mark.parametrize(

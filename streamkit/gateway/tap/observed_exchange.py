@@ -37,7 +37,7 @@ from streamkit.gateway.tap.display_text import (
 )
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.reading.response_body import ResponseBody
-from streamkit.reading.sdk_objects import to_plain
+from streamkit.reading.sdk_objects import dump_chunk
 from streamkit.reading.source import BYTES
 from streamkit.reading.turn import Turn
 
@@ -263,7 +263,7 @@ class ObservedExchange:
             self._has_input = True
             self._first_byte = at
         if not isinstance(data, BYTES):
-            chunk = to_plain(data) if not isinstance(data, dict) else data
+            chunk = dump_chunk(data) if not isinstance(data, dict) else data
             frames = [] if chunk is None else [(b"", msgspec.json.encode(chunk, enc_hook=str))]
             self._add_row(at, frames, self._feed(data))
             return

@@ -28,7 +28,7 @@ from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.gateway.tap.display_text import clean
 from streamkit.gateway.tap.observer import ExchangeCopy, ExchangeObserver
-from streamkit.reading.source_failure import describe_exception, is_io_failure
+from streamkit.reading.source_failure import describe_with_cause, is_io_failure
 
 __all__ = [
     "AskUnchanged",
@@ -204,7 +204,7 @@ class PassThrough:
                 raise
             if has_started:
                 return  # the server closes the connection of an incomplete response, so the client sees the failure too
-            reason = clean(describe_exception(error), _secrets(request))
+            reason = clean(describe_with_cause(error), _secrets(request))
             reply = PlainTextResponse(f"streamkit tap: the upstream cannot be reached: {reason}", 502)
             await reply(request.scope, request.receive, send)
         finally:

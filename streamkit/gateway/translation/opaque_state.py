@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from streamkit.history import Block, Content, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.providers.contract.carried_state import STATE_MARK, UpstreamState, unwrap_state
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = ["restore_state"]
 

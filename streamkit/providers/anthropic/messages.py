@@ -39,7 +39,7 @@ from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_firs
 from streamkit.providers.requests.strict import strict_output
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from streamkit.calls import StreamError, Usage
+from streamkit.ids import normalize_index
 from streamkit.providers.anthropic.content_blocks import (
     CALL,
     OPAQUE,
@@ -53,7 +54,6 @@ from streamkit.providers.decoding.decoding import as_integer, as_text, excerpt, 
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.decoding.lenient_json import frame_error, json_or_placeholder
 from streamkit.providers.provider import Sink, Traits
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["AnthropicParser", "create_parser"]
 

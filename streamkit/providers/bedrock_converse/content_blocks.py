@@ -16,12 +16,12 @@ from collections.abc import Hashable
 from typing import Any, Literal, TypeAlias
 
 from streamkit.events import NormalizedToolChunk
+from streamkit.ids import normalize_index
 from streamkit.json_text import json_size
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, report_unknown_fields
 from streamkit.providers.decoding.lenient_json import arguments_as_text, parse_json_or_text
 from streamkit.providers.provider import Sink
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["ConverseBlockReader"]
 

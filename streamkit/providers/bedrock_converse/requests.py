@@ -30,7 +30,7 @@ from streamkit.providers.requests.settings import SettingsWriter, read_plain_set
 from streamkit.providers.requests.strict import CLAUDE_KEYWORDS, strict_format
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = [
     "STRICT",

@@ -17,6 +17,7 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
+from streamkit.ids import normalize_index
 from streamkit.providers.cohere.schema import (
     CALL_FIELDS,
     CONTENT_FIELDS,
@@ -44,7 +45,6 @@ from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_r
 from streamkit.providers.decoding.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink, Traits
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["CohereParser", "create_parser"]
 

@@ -29,8 +29,8 @@ from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.gemini.schema import PART_METADATA, SIGNATURE, TEXT_METADATA, signature_of, to_camel_case
 from streamkit.providers.provider import Traits
 from streamkit.providers.rendering.media import join_text_and_media
+from streamkit.values.json_data import copy_with
 from streamkit.values.media import to_data_url, to_standard_base64
-from streamkit.values.model_copy import copy_with
 
 __all__ = ["parse_messages"]
 

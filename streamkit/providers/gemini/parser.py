@@ -21,6 +21,7 @@ import msgspec
 
 from streamkit.calls import FinishReason, StreamError
 from streamkit.events import ServerToolPhase
+from streamkit.ids import normalize_index
 from streamkit.providers.decoding.decoding import as_integer, as_text, convert, decode, error_message, read_json
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
@@ -43,7 +44,6 @@ from streamkit.providers.gemini.schema import (
 )
 from streamkit.providers.gemini.traits import FINISH_REASONS, retry_delay
 from streamkit.providers.provider import ChoiceSink, Sink, Traits
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["GeminiParser", "create_parser"]
 

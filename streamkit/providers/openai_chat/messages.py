@@ -49,7 +49,7 @@ from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, c
 from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 

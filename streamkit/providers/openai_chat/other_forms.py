@@ -30,12 +30,12 @@ from typing import Any
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
+from streamkit.ids import normalize_index
 from streamkit.json_text import json_size
 from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import PART_SIZE, as_text, compact_json, error_message, read_json
 from streamkit.providers.decoding.lenient_json import frame_error, parse_json_or_text
 from streamkit.providers.openai_chat.content_blocks import call_arguments
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["MessageListReader", "OtherForms", "read_irregular_frame"]
 

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk, ReasoningKind
+from streamkit.ids import normalize_index
 from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import as_text, convert
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
@@ -46,7 +47,6 @@ from streamkit.providers.openai_chat.other_forms import MessageListReader, Other
 from streamkit.providers.openai_chat.schema import RESPONSE_FIELDS, CallDelta, Chunk, ChunkChoice, Delta, PlainChunk
 from streamkit.providers.openai_chat.traits import FINISH_REASONS, REASONING_FIELDS
 from streamkit.providers.provider import Traits
-from streamkit.values.indexes import normalize_index
 
 __all__ = ["ChatParser", "create_parser"]
 

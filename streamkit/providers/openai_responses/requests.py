@@ -30,7 +30,7 @@ from streamkit.providers.requests.settings import SettingsWriter, json_schema_fo
 from streamkit.providers.requests.strict import OPENAI
 from streamkit.tools.custom import Grammar, declared_name
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = [
     "output_fields",

@@ -31,8 +31,8 @@ from streamkit.providers.requests.request import Request, Settings, to_settings
 from streamkit.providers.requests.settings import SettingsWriter
 from streamkit.providers.requests.tool_names import ToolNames, prepare_tools
 from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
+from streamkit.values.json_data import copy_with
 from streamkit.values.message_format import RateMessage
-from streamkit.values.model_copy import copy_with
 
 __all__ = [
     "NeutralRequest",

@@ -38,7 +38,7 @@ from streamkit.history.content import (
 )
 from streamkit.history.tool_results import ResultPart, to_stored_part
 from streamkit.providers.provider import Provider
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 if TYPE_CHECKING:
     from streamkit.history import Block, FileBlock, ImageBlock, ToolResponseBlock

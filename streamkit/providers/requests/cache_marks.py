@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from streamkit.errors import UsageError
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 if TYPE_CHECKING:
     from streamkit.history import CacheMark, Content

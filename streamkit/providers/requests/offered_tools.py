@@ -22,7 +22,7 @@ from streamkit.providers.requests.body_fields import BodyFields, is_list
 from streamkit.tools import StrictProfile, strict_parameters
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = [
     "ToolMode",

@@ -16,7 +16,7 @@ from streamkit.history import Block, Content, OpaqueBlock, ToolCallBlock, ToolRe
 from streamkit.history.content import UNPAIRED_BLOCKS
 from streamkit.providers.contract.traits import Traits
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
-from streamkit.values.model_copy import copy_with
+from streamkit.values.json_data import copy_with
 
 __all__ = ["ToolNames", "prepare_tools"]
 

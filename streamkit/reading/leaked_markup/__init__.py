@@ -5,10 +5,9 @@ fails to, the markup reaches the user as text and no tool runs. ``Turn(leaked_ma
 default: ``keep`` changes nothing, ``strip`` removes the markup from the text, ``recover`` turns it into calls.
 
 A ``MarkupSink`` wraps the accumulator as the parser's sink; with ``keep`` there is none. ``lexer`` splits the text into
-text runs and tags; ``quotation`` finds code and quotations; each module of ``grammars`` parses the tags of some model
-families (``xml_style``: DSML, Kimi K3; ``token_style``: DeepSeek V3, Kimi K2; ``hermes``: Hermes, Qwen3-Coder);
-``filter`` buffers, emits and recovers, for the ``choice`` whose text it gets; ``tool_names`` cleans the names of calls
-that the wire did send (harmony's control tokens).
+text runs and tags; ``quotation`` finds code and quotations; ``grammars`` parses the tags of each style; ``filter``
+buffers, emits and recovers, for the choice whose text it gets; ``sink`` also cleans the names of calls that the wire
+did send (harmony's control tokens).
 
 Rules for each family:
 

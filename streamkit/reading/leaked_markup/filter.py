@@ -15,18 +15,18 @@ from streamkit.accumulator import Accumulator
 from streamkit.accumulator.choice import Choice
 from streamkit.calls import MarkupFamily
 from streamkit.events import NormalizedToolChunk
-from streamkit.reading.leaked_markup.grammar import (
+from streamkit.reading.leaked_markup.grammars import (
     SPACE,
     CallSink,
     GrammarCoroutine,
     InvalidMarkup,
     TruncatedMarkup,
+    parse_hermes,
+    parse_token_style,
     parse_xml_style,
 )
-from streamkit.reading.leaked_markup.hermes import parse_hermes
 from streamkit.reading.leaked_markup.lexer import Lexer, Tag, Token, is_unfinished_section
 from streamkit.reading.leaked_markup.quotation import QuotationScanner
-from streamkit.reading.leaked_markup.token_style import parse_token_style
 
 __all__ = [
     "MarkupFilter",

@@ -1,17 +1,13 @@
 """The sink of a turn that removes leaked markup from the text of its choices; see the package.
 
-It is used only if the option is on, between the parser and the accumulator.
+It is used only if the option is on, between the parser and the accumulator. Its choices have the interface of the
+accumulator's and pass everything to them, but text goes through the ``filter``. Everything else on the wire (a call,
+reasoning, the end of a block) comes after all text before it, so buffered text is finalized first. The module does not
+depend on lexer or grammars.
 
-A choice of a turn with leaked markup removed from its text, between the parser and the accumulator.
-
-It has the interface of the accumulator's choice and passes everything to it, but text goes through the ``filter``.
-Everything else on the wire (a call, reasoning, the end of a block) comes after all text before it, so buffered text is
-finalized first. It does not depend on lexer or grammars.
-
-Tool names that contain a model's control tokens: ``tool_search<|channel|>json``.
-
-gpt-oss writes harmony, and a server that does not remove all of it leaves control tokens in the name of a call
-(NousResearch/hermes-agent#8993, vllm-project/vllm#32633). No provider allows ``<`` in a name, so the name ends there.
+Tool names may contain a model's control tokens: ``tool_search<|channel|>json``. gpt-oss writes harmony, and a server
+that does not remove all of it leaves control tokens in the name of a call (NousResearch/hermes-agent#8993,
+vllm-project/vllm#32633). No provider allows ``<`` in a name, so the name ends there.
 """
 
 from __future__ import annotations

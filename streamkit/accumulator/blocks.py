@@ -1,21 +1,22 @@
-"""One tool call under construction: its name, its argument text, the end of its object and the parsed arguments.
+"""The parts of a choice under construction: its blocks, and the tool calls in them.
 
-It must not depend on how deltas are assigned to calls, nor on events.
+A block is a run of text or reasoning, a tool call, a file, or a block of the provider's own. A call has its name, its
+argument text, the end of its object and the parsed arguments; and the provider's own message of it, if a parser passes
+one along. Such a message is of the call's start, whose arguments are empty or a first part. Where the arguments are in
+it is known for the forms of Chat Completions and Responses (``arguments``, a text) and of Anthropic and Gemini
+(``input`` and ``args``, an object). Any other message is kept unchanged.
 
-A provider's own message of a call, which a parser passes along, with the arguments as far as received.
-
-A parser passes the message of a call's start, whose arguments are empty or a first part. Where the arguments are in a
-message is known for the forms of Chat Completions and Responses (``arguments``, a text) and of Anthropic and Gemini
-(``input`` and ``args``, an object). Any other message is kept unchanged. This module must not depend on streams.
+The module must not depend on how deltas are assigned to calls, nor on streams or events.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, Literal
 
 from msgspec import structs
 
-from streamkit.calls import CallKind, CallRef, CallState, StreamWarning, ToolCall
+from streamkit.calls import CallKind, CallRef, CallState, ServerCall, StreamWarning, ToolCall
 from streamkit.json_text import (
     IncrementalJsonObject,
     JsonObjectScanner,
@@ -27,11 +28,13 @@ from streamkit.json_text import (
 
 __all__ = [
     "MANY_PARTS",
+    "Block",
+    "ChoiceBlockKind",
+    "TextKind",
     "ToolCallBuilder",
     "join_parts",
     "message_with_arguments",
 ]
-
 
 _NESTED = ("function", "functionCall", "tool_calls")
 
@@ -310,7 +313,10 @@ class ToolCallBuilder:
     def set_final(self, state: CallState) -> ToolCall:
         """Keep the call's value as it is now, because its state is decided; return it."""
         self.is_final, self.fast_path = True, False
-        metadata = {name: list(value) if isinstance(value, list) else value for name, value in self.metadata.items()}
+        metadata = dict(self.metadata)
+        for name, value in metadata.items():
+            if isinstance(value, list):
+                metadata[name] = list(value)  # it may grow
         self._final = final = self._create_value(state, metadata)
         return final
 
@@ -360,3 +366,62 @@ class ToolCallBuilder:
             metadata=metadata,
             warnings=self.warnings,
         )
+
+
+TextKind = Literal["text", "reasoning", "refusal"]
+ChoiceBlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
+
+
+class Block:
+    """A block under construction. Its parts are joined when its text is read."""
+
+    __slots__ = ("call", "citations", "detail", "half", "is_ended", "joined", "key", "kind", "metadata", "parts", "raw")
+
+    def __init__(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> None:
+        self.kind: ChoiceBlockKind = kind
+        self.key = key
+        self.detail = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
+        self.parts: list[str] = []
+        self.joined = 0  # the first parts, each of which was joined from many
+        self.metadata: dict[str, Any] | None = None
+        self.citations: list[Any] | None = None
+        self.raw: list[Any] | None = None  # the provider's own blocks, sent back to it on replay
+        self.half = ""  # half of a surrogate pair, which waits for the other one
+        self.is_ended = False  # its end was emitted
+        self.call: ToolCallBuilder | None = None
+
+    @property
+    def server_call(self) -> ServerCall | None:
+        """The call of a server tool that the block is, its arguments as far as received; None for any other block."""
+        if self.kind != "server_tool" or self.detail is None:
+            return None
+        call: ServerCall = self.detail
+        return structs.replace(call, arguments=self.text) if call.arguments is None and self.parts else call
+
+    def add_raw(self, raw: Any) -> None:
+        """Add a block of the provider's own, to be sent back to it on replay."""
+        if self.raw is None:
+            self.raw = [raw]
+        else:
+            self.raw.append(raw)
+
+    def join_parts(self) -> int:
+        """Join the parts that came since the last call, if they are many; return their number.
+
+        A list of short texts costs many times the memory of one text.
+        """
+        parts, joined = self.parts, self.joined
+        count = len(parts) - joined
+        if count < MANY_PARTS:
+            return 0
+        parts[joined:] = ["".join(parts[joined:])]
+        self.joined = joined + 1
+        return count
+
+    @property
+    def text(self) -> str:
+        """The block's text so far."""
+        parts = self.parts
+        join_parts(parts, 0)
+        self.joined = len(parts)
+        return parts[0] if parts else ""
