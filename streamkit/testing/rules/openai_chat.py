@@ -32,7 +32,7 @@ from streamkit.testing.rules.rule import (
     short_json,
 )
 
-__all__ = ["list_rules"]
+__all__ = ["build_rules"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _LONGEST_ID = 40
@@ -188,6 +188,6 @@ _QWEN = (
 _RULES = {"wire": _WIRE, "openai": _OPENAI, "mistral": _MISTRAL, "deepseek": _DEEPSEEK, "qwen": _QWEN}
 
 
-def list_rules(traits: ChatDialect) -> tuple[Rule, ...]:
+def build_rules(traits: ChatDialect) -> tuple[Rule, ...]:
     """Return the rules of a dialect, in the order in which they are checked."""
     return _RULES[traits.refuses_as]
