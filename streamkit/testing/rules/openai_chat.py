@@ -3,7 +3,7 @@
 Wire: https://platform.openai.com/docs/api-reference/chat/create
 
 A rule is a vendor's if there is evidence for it; of a server without evidence only the form of the wire is required.
-vLLM, for example, pairs no calls and results. The rules for pairing them are shared with Cohere (``call_pairing``).
+vLLM, for example, pairs no calls and results. The rules for pairing them are shared with Cohere (``pairing``).
 """
 
 from __future__ import annotations
