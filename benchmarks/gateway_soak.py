@@ -176,7 +176,7 @@ async def wait_until_quiet(gateways: list[Gateway], server: Server, soak: Soak, 
     """Wait for the ends of abandoned responses, and record those that do not end."""
     for _ in range(100):
         await asyncio.sleep(0.02)
-        busy = sum(gateway._state.open_requests for gateway in gateways)
+        busy = sum(len(gateway._state.open_requests) for gateway in gateways)
         if not busy and len(asyncio.all_tasks()) <= allowed_tasks:
             break
     else:

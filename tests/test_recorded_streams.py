@@ -11,7 +11,7 @@ from shared_data import RECORDED, RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.testing import every_cut
-from streamkit.testing.snapshots import full_snapshot
+from streamkit.testing.case import full_snapshot
 
 STREAMS = [stream for stream in recorded_streams() if stream.expected is not None]
 MANIFEST: list[dict[str, Any]] = json.loads((RECORDED / "manifest.json").read_text("utf-8"))

@@ -16,8 +16,8 @@ from typing import Any
 from streamkit import Turn
 from streamkit.events import Event
 from streamkit.testing import every_cut as cuts
-from streamkit.testing.snapshots import full_snapshot as summary
-from streamkit.testing.snapshots import merge_deltas
+from streamkit.testing.case import full_snapshot as summary
+from streamkit.testing.case import merge_deltas
 
 __all__ = ["cuts", "merge_deltas", "summary"]  # the conformance kit's, under the names of the tests
 

@@ -1,1 +1,1 @@
-"""Bridges to other protocols and libraries, a module or package each, imported by name. Each needs its extra."""
+"""Bridges to other protocols and libraries, a module each, imported by name. Each needs its extra."""

@@ -17,13 +17,10 @@ launched recovers the workflows of its own ``executor_id``, also while another p
 (docs.dbos.dev/production/workflow-recovery). A run whose workflow is executed twice is made once: the second execution
 waits for the claim, and returns the same outcome. The workers look for workflows that none of them executes.
 
+The live events of a run have readers in any event loop of the process (``EventWatchers``). Showing an event never
+waits, so that a slow reader delays no run; progress beyond a bound is coalesced.
+
 DBOS requires asyncio. This module must not depend on what happens in a run.
-
-The readers of the live events of runs that other tasks make, in any event loop of the process.
-
-Showing an event never waits, so that a slow reader delays no run; progress beyond a bound is coalesced.
-
-This module must not depend on how a run is made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tools of an MCP server as streamkit tools.
 
-``mcp_tools`` lists the tools of a connected server; each of them calls the server (``tools``), and its result becomes a
-value for the model (``results``). The ``mcp`` package is responsible for the connection, the wire and the server's
+``mcp_tools`` lists the tools of a connected server; each of them calls the server, and its result becomes a value for
+the model (``to_value``). The ``mcp`` package is responsible for the connection, the wire and the server's
 process: nothing is opened or closed here. The tools run in the event loop of the session, and only while it is open.
 
 If the server disconnects, its calls become errors. If it does so over HTTP before the response began, the mcp package
@@ -10,7 +10,7 @@ If the server disconnects, its calls become errors. If it does so over HTTP befo
 mcp 2 is required. With 1.x a canceled call does not reach the server as ``notifications/cancelled``, and the server
 continues to work (github.com/modelcontextprotocol/python-sdk/issues/2507; checked with 1.30.0).
 
-This package must not depend on providers or on the execution of calls.
+This module must not depend on providers or on the execution of calls.
 """
 
 from __future__ import annotations

@@ -7,11 +7,6 @@ provider's usual environment variable. For example:
 
 where mytools.py is in the current folder and get_weather is a function with type annotations and a docstring. Before a
 tool with approval="ask" runs, the command asks you at the terminal.
-
-A question to the user at the terminal: may this tool call run?
-
-The question is written to the terminal itself, like that of ``sudo``: standard input may contain the prompt, and
-standard output may be a file. Without a terminal the call is denied. This module must not depend on runs.
 """
 
 from __future__ import annotations
@@ -343,8 +338,10 @@ _NO_TERMINAL = "there is no terminal at which to ask for approval"
 
 
 async def ask(call: ToolCall) -> Approval:
-    """Ask whether a call may run, and wait for a line.
+    """Ask the user at the terminal whether a call may run, and wait for a line.
 
+    The question is written to the terminal itself, like that of ``sudo``: standard input may contain the prompt, and
+    standard output may be a file. Without a terminal the call is denied.
     ``y`` and ``yes`` approve the call. Any other text denies it, and is the reason, except for ``n`` and ``no``.
     If this is cancelled, the thread that waits for the line remains until the program ends.
     """

@@ -14,20 +14,6 @@ their first event:
 
 With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own; without it
 only this computer is served. Ctrl-C lets open responses end.
-
-The upstreams of ``streamkit gateway``: those of the command line and those of a TOML file.
-
-An upstream on the command line is ``PROVIDER[=URL][#MODEL]``. A file has one table for each::
-
-    [[upstream]]
-    provider = "anthropic"
-
-    [[upstream]]
-    provider = "openai_compatible"
-    base-url = "http://localhost:8000/v1"
-    key-variable = "VLLM_KEY"
-    first-event-timeout = 20
-    models = { "claude-sonnet-4-5" = "qwen3", "*" = "qwen3-small" }
 """
 
 from __future__ import annotations
@@ -46,8 +32,17 @@ from urllib.parse import urlsplit
 
 from streamkit import providers
 from streamkit.cli.connection import base_address, find_key, read_key, request_headers
-from streamkit.cli.observation import TAP_PORT, add_record_argument, observation
-from streamkit.cli.serving import address_of, is_loopback, listen, port_number, serve_until_signal, terminated_in_order
+from streamkit.cli.serving import (
+    TAP_PORT,
+    add_record_argument,
+    address_of,
+    is_loopback,
+    listen,
+    observation,
+    port_number,
+    serve_until_signal,
+    terminated_in_order,
+)
 from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import Endpoint
 from streamkit.reading.time_limits import check_seconds
@@ -160,6 +155,18 @@ def parse_upstream(text: str, first_event_timeout: float | None = None) -> Confi
 
 def read_config(path: str, first_event_timeout: float | None = None) -> list[ConfiguredUpstream]:
     """Return the upstreams of a TOML file, in its order.
+
+    The file has one table for each::
+
+        [[upstream]]
+        provider = "anthropic"
+
+        [[upstream]]
+        provider = "openai_compatible"
+        base-url = "http://localhost:8000/v1"
+        key-variable = "VLLM_KEY"
+        first-event-timeout = 20
+        models = { "claude-sonnet-4-5" = "qwen3", "*" = "qwen3-small" }
 
     Args:
         path: the file.

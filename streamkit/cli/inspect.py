@@ -19,7 +19,7 @@ import msgspec
 from streamkit.cli.recordings import (
     NotAStreamError,
     add_provider_argument,
-    check_provider,
+    check_provider_argument,
     expand_paths,
     find_recording,
     read_parts,
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
     from streamkit.cli.terminal import Notes
 
-    check_provider(options.provider)
+    check_provider_argument(options.provider)
     notes = Notes(sys.stdout)
     try:
         exchange = _print_file(options.file, options.provider, notes, follow=options.follow)

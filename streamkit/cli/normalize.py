@@ -19,7 +19,7 @@ import msgspec
 from streamkit.cli.recordings import (
     NotAStreamError,
     add_provider_argument,
-    check_provider,
+    check_provider_argument,
     detect_provider,
     read_parts,
 )
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Normalize each file; return 2 if one of them is not a stream."""
-    check_provider(options.provider)
+    check_provider_argument(options.provider)
     code = 0
     for name in options.files:
         path = Path(name)

@@ -1,6 +1,6 @@
-"""A recording as an exchange: a captured response alone, or with the request and the facts that ``--record`` wrote.
+"""Recordings as the commands read them: the bytes as they arrive, and the provider by the first of them.
 
-Recorded streams as the commands read them: the bytes as they arrive, and the provider by the first of them.
+A recording is a captured response alone, or one with the request and the facts that ``--record`` wrote.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
     "NotAStreamError",
     "RecordedExchange",
     "add_provider_argument",
-    "check_provider",
+    "check_provider_argument",
     "detect_provider",
     "expand_paths",
     "find_recording",
@@ -47,7 +47,7 @@ def add_provider_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_provider(provider: str) -> None:
+def check_provider_argument(provider: str) -> None:
     """Check the value of ``--provider`` before a file is read.
 
     Raises:

@@ -16,7 +16,7 @@ from pathlib import Path
 from streamkit.cli.recordings import (
     NotAStreamError,
     add_provider_argument,
-    check_provider,
+    check_provider_argument,
     expand_paths,
     find_recording,
     read_parts,
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the page; return 2 if a file is not a stream."""
     from streamkit.gateway.tap.page import build_report
 
-    check_provider(options.provider)
+    check_provider_argument(options.provider)
     code = 0
     exchanges: list[bytes] = []
     for path in _find_files(options.files, options.output):

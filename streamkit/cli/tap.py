@@ -23,8 +23,17 @@ from typing import TYPE_CHECKING
 
 from streamkit import providers
 from streamkit.cli.connection import base_address, open_http
-from streamkit.cli.observation import TAP_PORT, add_record_argument, observation
-from streamkit.cli.serving import address_of, is_loopback, listen, port_number, serve_until_signal, terminated_in_order
+from streamkit.cli.serving import (
+    TAP_PORT,
+    add_record_argument,
+    address_of,
+    is_loopback,
+    listen,
+    observation,
+    port_number,
+    serve_until_signal,
+    terminated_in_order,
+)
 
 if TYPE_CHECKING:
     import httpx

@@ -27,7 +27,7 @@ __all__ = [
     "Notes",
     "OutputError",
     "ProtectedStream",
-    "escape_json",
+    "escape_json_text",
     "escape_line",
     "escape_text",
     "json_output",
@@ -70,7 +70,7 @@ def escape_line(text: str) -> str:
     return text if text.isprintable() else "".join([c if c.isprintable() else _escape(c) for c in text])
 
 
-def escape_json(text: str) -> str:
+def escape_json_text(text: str) -> str:
     r"""Return JSON with the same characters escaped as JSON does it, ``\u001b``. Line ends between values stay."""
     if text.isprintable():
         return text
@@ -123,7 +123,7 @@ class ProtectedStream(io.TextIOBase):
 
     def write_json(self, line: bytes) -> None:
         """Write one line of JSON at once, escaped as JSON."""
-        data = escape_json(line.decode("utf-8", "surrogatepass")) + "\n"
+        data = escape_json_text(line.decode("utf-8", "surrogatepass")) + "\n"
         with self._errors():
             self.raw.flush()
             self.raw.buffer.write(data.encode())

@@ -4,15 +4,16 @@
 Ollama, Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It
 speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
-1. `routes`: the wire and the action of a path; `web_pages`: whose requests are refused.
-2. `upstream`: what is asked.
-3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `conversion`: of its response.
-4. `stored_responses`, `token_counts`, `bodies`: what the wires have beside a single request.
+1. `application`: the ASGI application, and the service of a request: limits, fallbacks, clients that disconnect.
+2. `routes`: the wire and the action of a path; `client_request`: the key, the site and the body of a request.
+3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
+   the opaque state of its response in the form that the client sends back.
+4. `client_stream`: the connection to the client, with heartbeats while the upstream is silent.
 5. `replies`: complete responses: errors in the client's wire, model lists.
-6. `client_stream`: a streamed response, and heartbeats while the upstream is silent; `watched_service`: the end of a
-   service whose client disconnects.
-7. `exchange`, `observer`: the description of one request and its response; the interface of their observer.
-8. `application`: the ASGI application: bodies, limits, fallbacks, clients that disconnect.
+6. `stored_responses`, `token_counts`: what the wires have beside a single request.
+7. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
+
+`tap` shows the traffic that an observer sees.
 
 No header of a client is sent to an upstream except those that select features of the same wire, so no key of a client
 leaves the gateway; and no message for a client or a log contains a text of ``Upstream.secrets``.
@@ -24,19 +25,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamkit.gateway.application import Gateway
-    from streamkit.gateway.observer import Exchange, Observer
-    from streamkit.gateway.service import GatewayLimits
-    from streamkit.gateway.upstream import Ask, Upstream, UpstreamRequest
+    from streamkit.gateway.application import Gateway, GatewayLimits
+    from streamkit.gateway.upstream import Ask, Exchange, Observer, Upstream, UpstreamRequest
 
 __all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Observer", "Upstream", "UpstreamRequest"]
 
 _MODULES = {  # loaded on first use: the tap, which is in this package, needs no extra
     "Ask": "upstream",
-    "Exchange": "observer",
+    "Exchange": "upstream",
     "Gateway": "application",
-    "GatewayLimits": "service",
-    "Observer": "observer",
+    "GatewayLimits": "application",
+    "Observer": "upstream",
     "Upstream": "upstream",
     "UpstreamRequest": "upstream",
 }

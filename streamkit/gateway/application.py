@@ -1,23 +1,79 @@
-"""``Gateway``: the ASGI application."""
+"""``Gateway``, the ASGI application, and the service of each request, from its headers to the end of its response.
+
+``Service`` is one request, read from top to bottom: the replies that need no body, the body, the upstreams in order,
+the first response that one gives, and what fails. One task serves a request. Another one sends heartbeats until the
+client disconnects; then it cancels the first one, and so closes the upstream's response.
+"""
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
+from typing import Any
 
+import anyio
 from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from streamkit.calls import ErrorCode
 from streamkit.errors import UsageError
-from streamkit.gateway.observer import Exchange, Observer
-from streamkit.gateway.routes import find_mounted_route
-from streamkit.gateway.service import NO_WEBSOCKETS, WITHOUT_UPGRADE, GatewayLimits, GatewayState, Service
-from streamkit.gateway.stored_responses import StoredResponses
-from streamkit.gateway.upstream import Upstream
+from streamkit.gateway import replies
+from streamkit.gateway.attempt import Attempt
+from streamkit.gateway.client_request import BodyRefused, has_key, is_from_another_site, read_body
+from streamkit.gateway.client_stream import ClientStream, run_watched
+from streamkit.gateway.routes import Route, client_provider, find_mounted_route
+from streamkit.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.gateway.token_counts import can_count, count_tokens
+from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
+from streamkit.providers.writing.encoding import CONTENT_TYPES
+from streamkit.reading.source_failure import is_io_failure
+from streamkit.reading.time_limits import check_seconds
+from streamkit.values.redaction import redact
 
-__all__ = ["Gateway"]
+__all__ = [
+    "Gateway",
+    "GatewayLimits",
+]
+
+
+_log = logging.getLogger("streamkit.gateway")
+#: Codex opens a WebSocket first. It asks by HTTP at once after 426 alone; any other status it repeats for seconds, and
+#: shows each as an error (openai/codex#43353, ranxianglei/billion-context#169).
+_NO_WEBSOCKETS = "this gateway serves no WebSockets: ask it by HTTP"
+_WITHOUT_UPGRADE = {"upgrade": "HTTP/1.1", "connection": "upgrade"}  # RFC 9110, section 15.5.22
+_NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayLimits:
+    """Limits of the requests of clients.
+
+    Attributes:
+        body: bytes of a request's body; a longer one is refused with status 413.
+        requests: responses that are open at the same time; further requests are refused as overloaded (status 503).
+        stored: bytes of the latest responses of Responses clients, to which their later requests may refer.
+        silence: seconds without anything to send after which a streamed response gets a heartbeat of the client's
+            wire; None for no heartbeats.
+
+    Raises:
+        UsageError: the number of seconds is not above 0.
+    """
+
+    body: int = 64 * 1024 * 1024
+    requests: int = 1000
+    stored: int = 64 * 1024 * 1024
+    silence: float | None = 15.0
+
+    def __post_init__(self) -> None:
+        check_seconds("silence", self.silence)
 
 
 class Gateway:
@@ -84,6 +140,266 @@ class Gateway:
 async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
     """Refuse a WebSocket that a server with WebSockets has recognized, by 426 if it can send a response."""
     if "websocket.http.response" in scope.get("extensions", {}):
-        await Response(NO_WEBSOCKETS, 426, WITHOUT_UPGRADE, "text/plain")(scope, receive, send)
+        await Response(_NO_WEBSOCKETS, 426, _WITHOUT_UPGRADE, "text/plain")(scope, receive, send)
     else:
         await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+
+@dataclass(slots=True)
+class GatewayState:
+    """What all requests of a gateway share.
+
+    Attributes:
+        upstreams: where requests are sent, in order.
+        key: the key that clients must send; None if none is needed.
+        limits: limits of the requests of clients.
+        observer: looks at each request and response while they pass; None if nobody does.
+        stored: the latest responses of clients of the Responses wire.
+        open_requests: the services whose response has not ended.
+    """
+
+    upstreams: Sequence[Upstream]
+    key: str | None
+    limits: GatewayLimits
+    observer: Observer | None
+    stored: StoredResponses
+    open_requests: set[Service] = field(default_factory=set)
+
+    @property
+    def models(self) -> list[str]:
+        """The names of models that clients can list."""
+        names: dict[str, None] = {}
+        for upstream in self.upstreams:
+            for name, model in upstream.models.items():
+                names[model if name == ANY_MODEL else name] = None
+        return list(names)
+
+    def clean(self, text: str) -> str:
+        """Return a text without the secrets of the upstreams and without the required key."""
+        for upstream in self.upstreams:
+            text = upstream.clean(text)
+        return redact(text.replace(self.key, "***") if self.key else text)
+
+
+class Service:
+    """The service of one request."""
+
+    def __init__(
+        self,
+        gateway: GatewayState,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        route: Route,
+        headers: Mapping[str, str],
+        exchange: Exchange,
+    ) -> None:
+        self._gateway = gateway
+        self._scope = scope
+        self._receive = receive
+        self._route = route
+        self._headers = headers
+        self._exchange = exchange
+        self._send = send
+        self._client = client_provider(route)
+        self._stream = ClientStream(send)
+        self._attempt: Attempt | None = None
+        self._stored = gateway.stored if route.client == "openai_responses" else None
+
+    async def run(self) -> None:
+        """Respond, and stop when the client disconnects."""
+        reply = self._reply_without_body()
+        if reply is not None:
+            await self._reply(reply)
+            return
+        try:
+            body = await read_body(self._receive, self._headers, self._gateway.limits.body)
+        except ClientDisconnect:
+            self._exchange.disconnected = True
+            return
+        except BodyRefused as problem:
+            await self._reply(self._refuse(problem.status, str(problem), problem.headers))
+            return
+        if self._route.action == "count_tokens":
+            service = self._count_tokens(body)
+        elif (refused := replies.thread_refusal(self._client, body)) is not None:
+            self._exchange.error = replies.NO_THREADS
+            service = self._reply(refused)
+        else:
+            service = self._respond(body)
+        await run_watched(service, self._watch_client)
+
+    def _reply_without_body(self) -> Response | None:
+        gateway, route, method = self._gateway, self._route, self._exchange.method
+        if gateway.key is not None and not has_key(Request(self._scope), gateway.key):
+            return self._refuse(401, "the key is missing or is not the key of this gateway")
+        if route.action == "unknown":
+            return self._refuse(404, replies.unknown_path(self._client, method, self._exchange.path))
+        allowed = ", ".join(route.methods)
+        if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway
+            return Response(status_code=204, headers={"allow": allowed})
+        if method not in route.methods:
+            if self._headers.get("upgrade", "").lower() == "websocket":
+                return self._refuse(426, _NO_WEBSOCKETS, _WITHOUT_UPGRADE)
+            return self._refuse(405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
+        if method == "POST" and gateway.key is None and is_from_another_site(self._headers):
+            return self._refuse(403, "a web page of another site cannot use this gateway")
+        if route.action == "health":
+            return Response(status_code=200)
+        if route.action == "list_models":
+            found = replies.models_reply(route.client, gateway.models, route.model)
+            return found or self._refuse(404, f"this gateway lists no model {route.model!r}", code="not_found")
+        if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway.upstreams):
+            return self._refuse(404, "no upstream of this gateway counts tokens of this wire: ask the provider")
+        if len(gateway.open_requests) >= gateway.limits.requests:
+            return self._refuse(503, "this gateway serves as many requests as it may", {"retry-after": "1"})
+        return None
+
+    def _refuse(
+        self, status: int, message: str, headers: Mapping[str, str] | None = None, code: ErrorCode | None = None
+    ) -> Response:
+        self._exchange.error = self._gateway.clean(message)
+        return replies.refusal(self._client, status, message, headers, code)
+
+    async def _count_tokens(self, body: Any) -> None:
+        """Send the count of the first upstream that gives one."""
+        try:
+            count = await count_tokens(self._gateway.upstreams, self._route, body, self._headers)
+        except UsageError as problem:
+            await self._fail(400, str(problem), problem)
+        except Exception as problem:
+            await self._fail_internally(problem)
+        else:
+            exchange = self._exchange
+            exchange.upstream, exchange.provider, exchange.upstream_model = count.upstream, count.provider, count.model
+            if count.error is not None:
+                exchange.error = self._gateway.clean(count.error)
+            if count.body is None:
+                await self._reply(replies.refusal(self._client, count.status, exchange.error or "", count.headers))
+            else:
+                await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
+
+    async def _watch_client(self) -> bool:
+        """Return True when the client disconnects, False if the response has ended before."""
+        if self._attempt is not None:  # the upstream was asked, and is waited for
+            with suppress(Exception):  # raised again where the conversion is used
+                self._attempt.prepare()
+        silence = self._gateway.limits.silence
+        try:
+            await self._stream.wait_for_disconnect(self._receive, silence, self._describe_heartbeat)
+        except OSError:  # a heartbeat could not be sent
+            self._exchange.disconnected = True
+        else:
+            self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
+        return self._exchange.disconnected
+
+    async def _respond(self, body: Any) -> None:
+        """Send the response of the first upstream that gives one, or what fails; record how it ended."""
+        gateway, exchange = self._gateway, self._exchange
+        gateway.open_requests.add(self)
+        try:
+            await self._ask_upstreams(body)
+        except ReferenceNotFound as problem:
+            await self._fail(404, str(problem), problem)
+        except UsageError as problem:
+            if self._attempt is not None and problem is self._attempt.defect:
+                await self._fail_internally(problem)
+            else:
+                await self._fail(400, str(problem), problem)
+        except OSError:  # only what is sent to the client raises it here
+            exchange.disconnected = True
+        except anyio.get_cancelled_exc_class():
+            if not exchange.disconnected:
+                exchange.error = "the server canceled the request before the end of the response"
+            raise
+        except Exception as problem:
+            if not (exchange.disconnected and is_io_failure(problem)):  # at closing a response that was canceled
+                await self._fail_internally(problem)
+        finally:
+            gateway.open_requests.discard(self)
+            if (attempt := self._attempt) is not None:
+                exchange.changes = list(attempt.changes)
+                if attempt.conversion is not None:  # else there was no response, or nothing could be made of one
+                    turn, writer = attempt.conversion.turn, attempt.conversion.writer
+                    exchange.calls, exchange.usage = len(turn.calls), turn.usage
+                    exchange.changes += writer.omitted.values()
+                    error = writer.error or turn.error
+                    if error is not None and exchange.error is None and not exchange.disconnected:
+                        exchange.error = gateway.clean(replies.error_sentence(error))
+
+    async def _ask_upstreams(self, body: Any) -> None:
+        """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
+        gateway, exchange, stream = self._gateway, self._exchange, self._stream
+        exchange.failures = failures = []
+        if self._stored is not None:
+            body = self._stored.resolve(body)
+        for position, upstream in enumerate(gateway.upstreams, 1):
+            attempt = self._attempt = Attempt(upstream, self._route, body, self._headers, self._stored)
+            if gateway.observer is not None:
+                attempt.watch = partial(gateway.observer.watch, exchange, upstream)
+            self._client = attempt.client
+            exchange.upstream, exchange.provider = position, attempt.target.name
+            exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
+            is_last = position == len(gateway.upstreams)
+            has_begun = False
+            async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
+                async for part in parts:
+                    headers = None if has_begun else self._response_headers(attempt)
+                    has_begun = True
+                    await stream.write(part, headers=headers, is_last=attempt.has_ended)
+                    if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
+                        gateway.open_requests.discard(self)
+            writer = attempt.prepare().writer
+            if has_begun or (error := writer.error) is None:
+                return
+            if not is_last and error.code not in _NO_FALLBACK:
+                failures.append(gateway.clean(f"{attempt.target.name}: {replies.error_sentence(error)}"))
+                continue
+            if await stream.cancel():
+                await self._reply(replies.failed_reply(attempt.client, writer, error, self._upstream_headers(attempt)))
+            else:  # heartbeats were sent
+                await stream.write(replies.failed_event(attempt.client, writer, error), is_last=True)
+            return
+
+    def _describe_heartbeat(self) -> tuple[Mapping[str, str], bytes]:
+        """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
+        if (attempt := self._attempt) is None or not attempt.request.stream:
+            return {}, b""
+        traits = attempt.prepare().writer.traits
+        return (self._response_headers(attempt), traits.heartbeat) if traits.framing == "sse" else ({}, b"")
+
+    def _response_headers(self, attempt: Attempt) -> dict[str, str]:
+        self._exchange.status = 200
+        framing = attempt.prepare().writer.traits.framing if attempt.request.stream else "json_array"
+        return {"content-type": CONTENT_TYPES[framing], "cache-control": "no-cache", **self._upstream_headers(attempt)}
+
+    def _upstream_headers(self, attempt: Attempt) -> dict[str, str]:
+        """Return the headers about the upstream: its rate limits and the id, else one of the gateway."""
+        given = attempt.response_headers
+        value = given.get(attempt.target.traits.endpoint.request_id_header)
+        if value is not None and is_header_value(value):
+            self._exchange.request_id = value
+        limits = limit_headers(attempt.client, attempt.target, given)
+        return {**limits, attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+
+    async def _fail_internally(self, problem: Exception) -> None:
+        """Log a defect of the gateway and report it."""
+        _log.error("%s", self._gateway.clean("".join(traceback.format_exception(problem))))
+        await self._fail(500, f"this gateway failed: {type(problem).__name__}", problem)
+
+    async def _fail(self, status: int, message: str, problem: Exception) -> None:
+        """Report an error of the gateway or of the client's request; within a stream, as the wire reports it."""
+        self._exchange.error = self._gateway.clean(f"{type(problem).__name__}: {problem}")
+        message = self._gateway.clean(message)
+        if await self._stream.cancel():
+            await self._reply(replies.refusal(self._client, status, message))
+        else:
+            await self._stream.write(self._client.error_event(status, message), is_last=True)
+
+    async def _reply(self, response: Response) -> None:
+        response.headers.setdefault(self._client.traits.endpoint.request_id_header, self._exchange.request_id)
+        self._exchange.status = response.status_code
+        self._stream.has_ended = True
+        if self._exchange.method == "HEAD":
+            response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
+        await response(self._scope, self._receive, self._send)

@@ -1,7 +1,8 @@
 """One request to one upstream: from the client's body to the client's bytes.
 
 The order is fixed: the body is read, opaque state that the upstream made is restored, and the request is written for
-the upstream. `Conversion` does the rest, with the events of its response.
+the upstream. The events of its response get the client's names of tools, then carry the upstream's state in the
+client's own fields, and are written in the client's wire (`Conversion`).
 
 The upstream is always asked for a stream; a client that asked for none gets one body at the end. This module must not
 depend on ASGI.
@@ -9,24 +10,29 @@ depend on ASGI.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
+import secrets
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from functools import partial
 from operator import is_
 from typing import Any
 from urllib.parse import quote
 
 import anyio
+from msgspec import structs
 
 from streamkit import providers
-from streamkit.calls import StreamError
 from streamkit.errors import UsageError
-from streamkit.gateway.conversion import Conversion
+from streamkit.events import Event, Failed, Reasoning, ResponseStarted, UsageReport
 from streamkit.gateway.routes import Route, client_provider
 from streamkit.gateway.stored_responses import StoredResponses, refuse_references_to_openai
-from streamkit.gateway.translation.opaque_state import restore_state
+from streamkit.gateway.translation.call_restorer import CallRestorer
+from streamkit.gateway.translation.opaque_state import StateCarrier, restore_state
 from streamkit.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers, open_response
+from streamkit.history import ToolCallBlock
+from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
+from streamkit.providers.requests.request import Request
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source import Source, headers_of
 from streamkit.reading.source_failure import find_failed_response, is_io_failure
@@ -35,7 +41,10 @@ from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
 from streamkit.values.json_data import copy_with
 
-__all__ = ["Attempt"]
+__all__ = [
+    "Attempt",
+    "Conversion",
+]
 
 
 class Attempt:
@@ -58,6 +67,7 @@ class Attempt:
         model: the upstream's model.
         changes: a sentence for each thing of the request that was changed or left out.
         response_headers: the headers of the upstream's response, once it began.
+        conversion: the conversion of the response; None until it was prepared.
         watch: returns the response that is read in place of the upstream's; None for the upstream's own.
         defect: what ``Upstream.ask``, or the reading of what it returned, has raised about a wrong use of this package:
             no error of the client's request. None if there is none.
@@ -98,58 +108,31 @@ class Attempt:
             changes=self.changes,
         )
         self._headers = feature_headers(self.client, target, headers)
-        self._conversion: Conversion | None = None
+        self.conversion: Conversion | None = None
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
         self.defect: UsageError | None = None
         self.has_ended = False
 
-    @property
-    def conversion(self) -> Conversion:
-        """The conversion of the response, which is made when it is first needed: the request does not wait for it."""
-        if self._conversion is None:
-            self._conversion = Conversion(
-                self._upstream,
-                self.target,
-                self.client,
-                self.request,
-                self.model,
-                has_new_id=self._stored is not None,
+    def prepare(self) -> Conversion:
+        """Return the conversion of the response, made when it is first needed: the request does not wait for it."""
+        if self.conversion is None:
+            writer = self.client.writer(
+                # Upstreams may repeat ids, and a client refers to stored responses by them.
+                response_id=None if self._stored is None else f"resp_{secrets.token_hex(24)}",
+                model=self.request.settings.model,
+                stream=self.request.stream,
                 framing="json_array" if self.request.stream and self._as_array else None,
                 usage_chunk=asks_for_usage(self._client_body),
             )
-        return self._conversion
-
-    @property
-    def is_prepared(self) -> bool:
-        """Whether the conversion was made."""
-        return self._conversion is not None
-
-    def prepare(self) -> None:
-        """Make the conversion, while the upstream is waited for. An error is raised where the conversion is used."""
-        with suppress(Exception):
-            _ = self.conversion
-
-    @property
-    def turn(self) -> Turn:
-        """The upstream's response."""
-        return self.conversion.turn
-
-    @property
-    def writer(self) -> Writer:
-        """The writer of the client's response."""
-        return self.conversion.writer
-
-    @property
-    def error(self) -> StreamError | None:
-        """The error with which the response ends, None if it is complete or not at its end yet."""
-        return self.writer.error
+            self.conversion = Conversion(self._upstream, self.target, self.client, self.request, self.model, writer)
+        return self.conversion
 
     async def parts(self, *, waits_for_content: bool = False) -> AsyncGenerator[bytes, None]:
         """Yield the bytes for the client as they become known.
 
         The first ones come no sooner than the response has begun without an error. If it fails before, nothing is
-        yielded, and ``error`` is set.
+        yielded, and the writer has its error.
 
         Args:
             waits_for_content: a response begins with its first content, because another upstream can be asked until
@@ -158,7 +141,8 @@ class Attempt:
         data, has_begun = b"", False
         async with AsyncExitStack() as stack:
             source = await self._open(stack)
-            turn, writer, write = self.turn, self.writer, self.conversion.write
+            conversion = self.prepare()
+            turn, writer, write = conversion.turn, conversion.writer, conversion.write
             try:
                 async with aclosing(event_batches(turn, source)) as batches:
                     async for batch in batches:
@@ -175,7 +159,7 @@ class Attempt:
                             yield data
                             data = b""
                     data += writer.close()
-                    is_complete = turn.error is None and self.error is None  # an error that is not read is logged
+                    is_complete = turn.error is None and writer.error is None  # an error that is not read is logged
                     if is_complete and self._stored is not None and writer.response_id is not None:
                         self._stored.add(writer.response_id, self._client_body, writer.items)
                     if has_begun or is_complete:
@@ -199,23 +183,24 @@ class Attempt:
         try:
             if seconds is None:
                 response = await self._ask(request, stack)
-                return Source(self.turn, response)
+                return Source(self.prepare().turn, response)
             limits, started = TimeLimits(first_event=seconds), anyio.current_time()
             with anyio.move_on_after(seconds):
                 response = await self._ask(request, stack)
-                return Source(self.turn, response, limits=limits, started=started)
-            failed = Source(self.turn, ())
+                return Source(self.prepare().turn, response, limits=limits, started=started)
+            failed = Source(self.prepare().turn, ())
             failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 raise
             if (rejection := find_failed_response(error)) is not None:
                 self.response_headers = {name.lower(): value for name, value in rejection.headers.items()}
-            failed = Source(self.turn, ())
+            failed = Source(self.prepare().turn, ())
             failed.report(error)
         return failed
 
     async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
+        """Send the request; return the response, which the stack closes."""
         try:
             asked = open_response(self._upstream, request)
             opened = asked if self.watch is None else self.watch(request, asked)
@@ -237,3 +222,107 @@ async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> boo
         if is_canceled or error is failure[1] or not is_io_failure(error):
             raise
         return False
+
+
+class Conversion:
+    """The conversion of one response.
+
+    Args:
+        upstream: the upstream.
+        target: its provider.
+        client: the provider whose form the response to the client has.
+        request: the client's request.
+        model: the upstream's model.
+        writer: the writer of the client's response.
+
+    Attributes:
+        turn: the upstream's response.
+        writer: the writer of the client's response.
+    """
+
+    __slots__ = ("_carrier", "_has_started", "_restorer", "_shown_kind", "_shows_model", "_upstream", "turn", "writer")
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        target: Provider,
+        client: Provider,
+        request: Request,
+        model: str,
+        writer: Writer,
+    ) -> None:
+        self._upstream = upstream
+        used_ids = [
+            block.id for content in request.contents for block in content.blocks if isinstance(block, ToolCallBlock)
+        ]
+        self.turn = Turn(
+            target,
+            secrets.token_hex(12),  # some wires have no response id, and ids must differ between responses
+            endpoint=upstream.endpoint,
+            model=model,
+            used_ids=used_ids,
+        )
+        self._restorer = CallRestorer(request, target)
+        self._carrier = StateCarrier(client, self.turn.origin)
+        # Models of OpenAI stream summaries only, so clients of Responses show no other reasoning: LiteLLM, LangChain
+        # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
+        kind = client.traits.reasoning_kind
+        self._shown_kind = None if kind == "text" or client.package == target.package else kind
+        self.writer = writer
+        # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
+        self._shows_model = client.package == target.package and model == request.settings.model
+        # Also of a response that fails before it starts.
+        writer.is_same_wire = client.traits.is_from_provider({"provider": target.name})
+        self._has_started = False
+
+    def write(self, batch: Sequence[Event]) -> bytes:
+        """Return the client's bytes for some events of the upstream's response."""
+        events = batch
+        if not self._has_started:
+            events = self._start(batch)
+        if self.turn.has_error:
+            events = [self._clean(event) for event in events]
+        if self._restorer.is_needed:
+            events = [restored for event in events for restored in self._restorer.restore(event)]
+        events = self._carrier.carry(events)
+        if (kind := self._shown_kind) is not None:
+            events = [
+                structs.replace(event, kind=kind) if isinstance(event, Reasoning) and event.kind == "text" else event
+                for event in events
+            ]
+        if len(events) == 1:
+            return self.writer.write(events[0])
+        return b"".join([self.writer.write(event) for event in events])
+
+    def _start(self, batch: Sequence[Event]) -> Sequence[Event]:
+        """Return the first events, with the first report of tokens before the start of the response."""
+        # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
+        first: list[Event] = []
+        others: list[Event] = []
+        for event in batch:
+            if isinstance(event, UsageReport) and not first:
+                first.append(event)
+                continue
+            others.append(event)
+            if isinstance(event, ResponseStarted) and not self._has_started:
+                self._has_started = True
+                if self._shows_model and event.model is not None:
+                    self.writer.model = event.model
+        return [*first, *others]
+
+    def _clean(self, event: Event) -> Event:
+        if not isinstance(event, Failed):
+            return event
+        error, clean = event.error, self._upstream.clean
+        return structs.replace(
+            event, error=structs.replace(error, message=clean(error.message), raw=_clean_data(error.raw, clean))
+        )
+
+
+def _clean_data(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return an upstream's error object without secrets."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {name: _clean_data(each, clean) for name, each in value.items()}
+    return [_clean_data(each, clean) for each in value] if isinstance(value, list) else value

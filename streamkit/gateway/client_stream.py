@@ -1,21 +1,31 @@
-"""The response to one client: its start, its parts and, while there are none, heartbeats.
+"""The connection to one client: the response that is sent, heartbeats in its pauses, and a client that disconnects.
 
 Every send is awaited, so that a client that reads slowly slows the reading of the upstream. Heartbeats keep clients and
 proxies from closing a connection on which a model is silent. They are no events: a response that consists of heartbeats
-alone has not begun (docs/rules.md, "The gateway"). This module must not depend on wires or upstreams.
+alone has not begun (docs/rules.md, "The gateway").
+
+A watch in another task waits for the client to disconnect, and cancels the service (`run_watched`). On asyncio it is a
+plain task with ``asyncio.timeout``: with anyio's task group and cancel scopes a tenth more is executed until the first
+byte of a response. This module must not depend on wires or upstreams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from time import monotonic
+from typing import Any
 
 import anyio
 from starlette.types import Receive, Send
 
-from streamkit.gateway.watched_service import receive_within
+from streamkit.execution.one_call.background import current_asyncio_task
 
-__all__ = ["ClientStream"]
+__all__ = [
+    "ClientStream",
+    "receive_within",
+    "run_watched",
+]
 
 
 class ClientStream:
@@ -37,47 +47,40 @@ class ClientStream:
         self._has_started = False
         self.has_ended = False
 
-    async def start(self, headers: Mapping[str, str]) -> None:
-        """Send the status 200 and the headers, if they were not sent."""
-        await self._wait_for_heartbeat()
-        await self._start(headers)
-        self._is_sending = False
+    async def write(self, part: bytes, *, headers: Mapping[str, str] | None = None, is_last: bool = False) -> None:
+        """Send a part of the body. After the last one nothing is sent, such as an error.
 
-    async def _wait_for_heartbeat(self) -> None:
-        """Return when no heartbeat is sent; none is sent until ``_is_sending`` is False again."""
+        Args:
+            part: the bytes.
+            headers: those of the response with its first part, sent unless a heartbeat was sent before.
+            is_last: no other part follows.
+        """
+        if self.has_ended:
+            return
         self._is_sending = True
         if self._heartbeat_sent is not None:
             await self._heartbeat_sent.wait()
-
-    async def _start(self, headers: Mapping[str, str]) -> None:
-        if not self._has_started:
-            self._has_started = True
-            raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-            await self._send({"type": "http.response.start", "status": 200, "headers": raw})
-
-    async def cancel(self) -> bool:
-        """Return True if nothing was sent, and send nothing from here on; False if the response has started."""
-        await self._wait_for_heartbeat()
-        self._is_sending = False
-        self.has_ended = self.has_ended or not self._has_started
-        return not self._has_started
-
-    async def write(self, part: bytes) -> None:
-        """Send a part of the body."""
-        self._is_sending = True
-        if self._heartbeat_sent is not None:
-            await self._heartbeat_sent.wait()
-        await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        if headers is not None and not self._has_started:
+            await self._start(headers)
+        self.has_ended = is_last
+        await self._send({"type": "http.response.body", "body": part, "more_body": not is_last})
         self._is_sending = False
         self._last_sent = monotonic()
 
-    async def end(self, part: bytes = b"") -> None:
-        """Send the last part of the body. A second one is not sent, such as an error after the end."""
-        if self.has_ended:
-            return
-        await self._wait_for_heartbeat()
-        self.has_ended = True
-        await self._send({"type": "http.response.body", "body": part, "more_body": False})
+    async def _start(self, headers: Mapping[str, str]) -> None:
+        """Send the status 200 and the headers."""
+        self._has_started = True
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await self._send({"type": "http.response.start", "status": 200, "headers": raw})
+
+    async def cancel(self) -> bool:
+        """Return True if nothing was sent, and send nothing from here on; False if the response has started."""
+        self._is_sending = True
+        if self._heartbeat_sent is not None:
+            await self._heartbeat_sent.wait()
+        self._is_sending = False
+        self.has_ended = self.has_ended or not self._has_started
+        return not self._has_started
 
     async def wait_for_disconnect(
         self, receive: Receive, interval: float | None, describe: Callable[[], tuple[Mapping[str, str], bytes]]
@@ -108,8 +111,90 @@ class ClientStream:
             return
         self._heartbeat_sent = anyio.Event()
         try:
-            await self._start(headers)
+            if not self._has_started:
+                await self._start(headers)
             await self._send({"type": "http.response.body", "body": heartbeat, "more_body": True})
         finally:
             self._heartbeat_sent.set()
             self._heartbeat_sent = None
+
+
+async def run_watched(service: Awaitable[None], watch: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    """Await a service, and cancel it if its watch says so, or fails.
+
+    Args:
+        service: the service.
+        watch: starts the watch in another task, which is canceled when the service ends. It returns whether to cancel
+            the service.
+
+    Raises:
+        Exception: what the service has raised, or the watch.
+    """
+    task = current_asyncio_task()
+    if task is None:
+        await _run_in_task_group(service, watch)
+        return
+    cancellations = task.cancelling()
+    has_ended = is_canceled = False
+
+    async def cancel_after_watch() -> None:
+        nonlocal is_canceled
+        must_cancel = True
+        try:
+            await asyncio.sleep(0)  # the service starts further tasks: aiohttp sends the request in one
+            must_cancel = await watch()
+        finally:
+            if must_cancel and not has_ended:
+                is_canceled = True
+                task.cancel()
+
+    watching = asyncio.create_task(cancel_after_watch())
+    try:
+        await service
+    except asyncio.CancelledError:
+        if not is_canceled or task.cancelling() > cancellations + 1:  # somebody else has canceled it, too
+            raise
+    finally:
+        has_ended = True
+        watching.cancel()
+        if is_canceled:
+            task.uncancel()
+    if is_canceled:
+        watching.result()
+
+
+async def _run_in_task_group(service: Awaitable[None], watch: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    failure: Exception | None = None  # raised outside, where it is no group of exceptions
+
+    async def cancel_after_watch() -> None:
+        nonlocal failure
+        must_cancel = True
+        try:
+            must_cancel = await watch()
+        except Exception as error:
+            failure = error
+        if must_cancel:
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel_after_watch)
+        try:
+            await service
+        except Exception as error:
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def receive_within(receive: Callable[[], Awaitable[Any]], seconds: float | None) -> Any:
+    """Return the next message, or None if none has come after so many seconds; None for no limit."""
+    if current_asyncio_task() is None:
+        with anyio.move_on_after(seconds):
+            return await receive()
+        return None
+    try:
+        async with asyncio.timeout(seconds):
+            return await receive()
+    except TimeoutError:
+        return None

@@ -1,23 +1,15 @@
-"""Complete responses of the gateway: errors in the words of the client's wire, and lists of models.
-
-Requests that a web page of another site makes, to which a gateway without a key is open. Pure.
-
-Without the headers of CORS a browser shows no response to such a page, and asks before it sends JSON. But it sends a
-text or a form at once, so that any page could have a model asked at the user's cost; and a site whose name was made to
-lead to this computer (DNS rebinding) counts as the gateway's own: https://nvd.nist.gov/vuln/detail/CVE-2024-28224.
-"""
+"""Complete responses of the gateway: errors in the words of the client's wire, and lists of models."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from streamkit.calls import ErrorCode, StreamError
-from streamkit.gateway.attempt import Attempt
 from streamkit.providers.provider import Provider
+from streamkit.providers.writing.writer import Writer
 
 __all__ = [
     "NO_THREADS",
@@ -25,7 +17,6 @@ __all__ = [
     "error_status",
     "failed_event",
     "failed_reply",
-    "is_from_another_site",
     "models_reply",
     "refusal",
     "thread_refusal",
@@ -105,19 +96,19 @@ def error_sentence(error: StreamError) -> str:
     return f"{error.code or error.kind}: {error.message}"
 
 
-def failed_reply(attempt: Attempt, error: StreamError, headers: Mapping[str, str]) -> Response:
+def failed_reply(client: Provider, writer: Writer, error: StreamError, headers: Mapping[str, str]) -> Response:
     """Return an upstream's error, before the first byte, as a response of the client's wire."""
-    by_code, message, code = attempt.writer.error_fields(error)
+    by_code, message, code = writer.error_fields(error)
     status = error_status(error, by_code)
     waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
-    body = attempt.writer.own_error(attempt.client.error_body(status, message, code), error)
-    return _error_reply(attempt.client, status, body, code, {**headers, **waiting})
+    body = writer.own_error(client.error_body(status, message, code), error)
+    return _error_reply(client, status, body, code, {**headers, **waiting})
 
 
-def failed_event(attempt: Attempt, error: StreamError) -> bytes:
+def failed_event(client: Provider, writer: Writer, error: StreamError) -> bytes:
     """Return an upstream's error, in a response that has begun with heartbeats, as an event of the client's wire."""
-    by_code, message, code = attempt.writer.error_fields(error)
-    return attempt.client.error_event(error_status(error, by_code), message, code)
+    by_code, message, code = writer.error_fields(error)
+    return client.error_event(error_status(error, by_code), message, code)
 
 
 def models_reply(client: str, models: Sequence[str], wanted: str | None) -> Response | None:
@@ -162,36 +153,3 @@ def _gemini_model(name: str) -> Json:
         "displayName": name,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent"],
     }
-
-
-#: The types that a browser sends without asking; "" is a body without a type.
-#: https://fetch.spec.whatwg.org/#cors-safelisted-request-header
-_SENT_AT_ONCE = ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
-
-
-def is_from_another_site(headers: Mapping[str, str]) -> bool:
-    """Return whether a web page of another site has sent a request with a body, which it must not.
-
-    Other programs send no ``Origin``; apps and extensions with a browser inside send one, and JSON.
-
-    Args:
-        headers: the request's headers, with names in lower case.
-    """
-    origin = headers.get("origin")
-    if origin is None:
-        return False
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    host = headers.get("host", "").lower()
-    # The gateway serves no page, so none can be of its own. One behind a proxy has an address with https.
-    return kind in _SENT_AT_ONCE or (origin.lower() == f"http://{host}" and _is_public_name(host))
-
-
-def _is_public_name(host: str) -> bool:
-    """Return whether a host, with or without a port, may be a name of the public DNS."""
-    name, _, port = host.rpartition(":")
-    name = (name if port.isdecimal() else host).removesuffix(".")
-    try:
-        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return "." in name and not name.endswith(".localhost")
-    return False

@@ -25,7 +25,6 @@ from streamkit.gateway.upstream import (
     limit_headers,
     open_response,
 )
-from streamkit.providers.provider import Provider
 from streamkit.providers.writing.encoding import encode_json
 from streamkit.reading.sdk_objects import dump_chunk
 from streamkit.reading.source import BYTES, Source, headers_of, status_of
@@ -92,12 +91,15 @@ async def count_tokens(
         model = upstream.model_for(named if isinstance(named, str) else None)
         status, given, data, error = await _ask(upstream, _request(upstream, route, body, headers, model))
         target = providers.get(upstream.provider)
+        limits = limit_headers(client_provider(route, target), target, given)
+        if (waiting := given.get("retry-after")) is not None and is_header_value(waiting):
+            limits["retry-after"] = waiting
         count = TokenCount(
             upstream=number,
             provider=target.name,
             model=model,
             status=status,
-            headers=_limit_headers(route, target, given),
+            headers=limits,
             body=data,
             error=error,
         )
@@ -148,13 +150,6 @@ async def _read(upstream: Upstream, response: Any) -> tuple[int, Mapping[str, st
     finally:
         await source.aclose()
     return status_of(response) or 200, headers_of(response), bytes(data)
-
-
-def _limit_headers(route: Route, target: Provider, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of a response that say when to ask again."""
-    limits = limit_headers(client_provider(route, target), target, given)
-    waiting = given.get("retry-after")
-    return {**limits, "retry-after": waiting} if waiting is not None and is_header_value(waiting) else limits
 
 
 def _request(

@@ -1,6 +1,7 @@
-"""Upstreams: the providers that the gateway asks, and the requests that it sends to them.
+"""Upstreams: the providers that the gateway asks, the requests that it sends to them, and their observer.
 
-The gateway speaks no HTTP to an upstream: ``Upstream.ask`` opens each response. This module must not depend on ASGI.
+The gateway speaks no HTTP to an upstream: ``Upstream.ask`` opens each response. ``Exchange`` describes a client's
+request and its response for a log; an ``Observer`` looks at them while they pass. This module must not depend on ASGI.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import iscoroutine
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from streamkit import providers
+from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
 from streamkit.reading.time_limits import check_seconds
@@ -21,6 +23,8 @@ from streamkit.values.redaction import redact_secrets
 __all__ = [
     "ANY_MODEL",
     "Ask",
+    "Exchange",
+    "Observer",
     "Upstream",
     "UpstreamRequest",
     "feature_headers",
@@ -28,6 +32,7 @@ __all__ = [
     "limit_headers",
     "open_response",
 ]
+
 
 #: The model of ``Upstream.models`` for every name that is not listed.
 ANY_MODEL = "*"
@@ -53,6 +58,8 @@ class UpstreamRequest:
 
 #: Opens the response to a request, such as ``http.stream("POST", ...)`` of httpx.
 Ask: TypeAlias = Callable[[UpstreamRequest], AbstractAsyncContextManager[Any]]
+
+
 #: Returns the response to a request, or one that copies the input that is read of it.
 Watch: TypeAlias = Callable[[UpstreamRequest, AbstractAsyncContextManager[Any]], AbstractAsyncContextManager[Any]]
 
@@ -155,3 +162,63 @@ def _shared_prefixes(known: tuple[str, ...], given: tuple[str, ...]) -> tuple[st
 def is_header_value(value: Any) -> bool:
     """Return True for a value of an upstream's header that can be sent on."""
     return isinstance(value, str) and value.isascii() and value.isprintable() and value != ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Exchange:
+    """One request and its response, for a log. It has no key and no content of the conversation.
+
+    Attributes:
+        method: the HTTP method.
+        path: the path, without the query.
+        client: the name of the client's wire.
+        request_id: the id that the client got.
+        status: the HTTP status; 0 if the client disconnected before one was sent.
+        upstream: the number of the upstream that was asked last, from 1 on; 0 if none was asked.
+        provider: the name of its provider; None if none was asked.
+        failures: a sentence for each upstream that failed before it.
+        model: the client's name of the model.
+        upstream_model: the upstream's.
+        calls: the number of tool calls in the response.
+        usage: the tokens of the response, if they are known.
+        error: what failed; None if nothing did.
+        disconnected: the client disconnected before the end.
+        changes: a sentence for each thing of the request or the response that was changed or left out.
+        seconds: the time from the request to the end of the response.
+    """
+
+    method: str
+    path: str
+    client: str
+    request_id: str
+    status: int = 0
+    upstream: int = 0
+    provider: str | None = None
+    failures: Sequence[str] = ()
+    model: str | None = None
+    upstream_model: str | None = None
+    calls: int = 0
+    usage: Usage | None = None
+    error: str | None = None
+    disconnected: bool = False
+    changes: Sequence[str] = ()
+    seconds: float = 0.0
+
+
+class Observer(Protocol):
+    """Looks at the traffic of a gateway, such as `streamkit.gateway.tap.ExchangeObserver`.
+
+    Its methods are called in the event loop, so they must not wait; what they raise fails the request.
+    """
+
+    def watch(
+        self,
+        exchange: Exchange,
+        upstream: Upstream,
+        request: UpstreamRequest,
+        response: AbstractAsyncContextManager[Any],
+    ) -> AbstractAsyncContextManager[Any]:
+        """Return a response that was not opened yet, or one that copies the input that is read of it."""
+
+    def report(self, exchange: Exchange) -> None:
+        """Take the end of an exchange."""

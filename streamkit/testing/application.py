@@ -1,10 +1,8 @@
 """The application of the embedded server: each request gets the next turn of the script, on the wire of its provider.
 
-What the real provider would reject gets its error body. The script is in ``script``, the requests of each wire in
-``endpoints``, its responses in the providers' encoders. It is an ASGI application: this module must not depend on the
-HTTP server that runs it, nor on a particular provider.
-
-The server's side of a provider's endpoint: what a request asks for, and ids in the provider's form.
+What the real provider would reject gets its error body. The script and the frames of its replies are in ``script``; the
+endpoint of a provider decides what a request asks for, and the form of ids. It is an ASGI application: this module must
+not depend on the HTTP server that runs it, nor on a particular provider.
 """
 
 from __future__ import annotations
@@ -28,8 +26,19 @@ from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
 from streamkit.providers.writing.encoding import CONTENT_TYPES, encode_json
 from streamkit.testing.rules.rule import validate_request
-from streamkit.testing.script import RawBytes, Reply, Request, Script, ScriptPlayer, Stall, Status
-from streamkit.testing.scripted_stream import Step, StreamRenderer, split_reads, to_json_array
+from streamkit.testing.script import (
+    RawBytes,
+    Reply,
+    Request,
+    Script,
+    ScriptPlayer,
+    Stall,
+    Status,
+    Step,
+    StreamRenderer,
+    split_reads,
+    to_json_array,
+)
 
 __all__ = [
     "ParsedRequest",

@@ -1,8 +1,7 @@
 """One conformance case: its file, its input in every form, and the differences of a provider from it.
 
-``conformance`` describes the format. This module must not depend on a test runner or a particular provider.
-
-Encoding of chunks as frames by a provider's traits, the inverse of framing.
+The input is the chunks of the case, framed by the provider's traits (the inverse of framing), the result the turn as
+plain data. ``conformance`` describes the format. This module must not depend on a test runner or a particular provider.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from streamkit.accumulator import Limits
-from streamkit.events import Event
+from streamkit.events import Event, Reasoning, Refusal, Text, ToolCallDelta, to_json
 from streamkit.framing.event_stream import encode_message
 from streamkit.providers.provider import Provider, Traits
 from streamkit.reading.turn import Turn
-from streamkit.testing.snapshots import full_snapshot, merge_deltas, summary
 
 __all__ = [
     "Case",
@@ -34,59 +32,10 @@ __all__ = [
     "encode_json_array",
     "encode_stream",
     "every_cut",
+    "full_snapshot",
+    "merge_deltas",
+    "summary",
 ]
-
-
-def encode_stream(chunks: Iterable[dict[str, Any]], traits: Traits, *, end_marker: str | None = None) -> bytes:
-    """Return chunks as the bytes of one body.
-
-    Args:
-        chunks: the chunks, as plain data.
-        traits: the provider's.
-        end_marker: the payload after the chunks, such as ``traits.end_marker``; None for none.
-    """
-    if traits.framing == "json_array":
-        return encode_json_array(chunks)
-    frames = [encode_frame(chunk, traits) for chunk in chunks]
-    return b"".join(frames if end_marker is None else [*frames, _line(end_marker.encode(), traits)])
-
-
-def encode_json_array(chunks: Iterable[dict[str, Any]]) -> bytes:
-    """Return chunks as one JSON array, which some servers send if the request did not ask for events."""
-    return b"[" + b"\n,\r\n".join(map(_json, chunks)) + b"\n]\n"
-
-
-def encode_frame(chunk: dict[str, Any], traits: Traits) -> bytes:
-    """Return a chunk as one frame: an SSE event, a line of JSON, or an AWS event-stream message."""
-    if traits.framing == "event_stream":
-        return _message(chunk, traits)
-    line = _line(_json(chunk), traits)
-    name = chunk.get(traits.event_name_field) if traits.event_name_field is not None else None
-    if not isinstance(name, str) or "\n" in name or "\r" in name:
-        return line
-    return b"event: " + name.encode("utf-8", "surrogatepass") + traits.line_end.encode() + line
-
-
-def _line(payload: bytes, traits: Traits) -> bytes:
-    line_end = traits.line_end.encode()
-    return b"data: " + payload + 2 * line_end if traits.framing == "sse" else payload + line_end
-
-
-def _message(chunk: dict[str, Any], traits: Traits) -> bytes:
-    (name, body), *others = chunk.items() or [("", {})]
-    if traits.wrapper_event is not None and (others or not name.endswith("Exception")):
-        name, payload = traits.wrapper_event, _json({"bytes": b64encode(_json(chunk)).decode("ascii")})
-    else:
-        payload = _json(body)
-    kind = "exception" if name.endswith("Exception") else "event"
-    headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
-    return encode_message(headers, payload)
-
-
-def _json(value: Any) -> bytes:
-    """Return compact JSON, not ASCII-escaped; half a surrogate pair is encoded unchanged, as some servers do."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-
 
 #: Streams up to this number of bytes are also fed byte by byte.
 BYTE_BY_BYTE = 65536
@@ -366,3 +315,144 @@ def _canonical_id(provider: str, raw_id: str, name: str, turn_key: str, index: i
     fields = (field.replace("\\", "\\\\").replace("|", "\\|") for field in (provider, raw_id, name, turn_key))
     digest = hashlib.sha256("|".join([*fields, str(index)]).encode("utf-8", "surrogatepass")).digest()
     return "hist_tool_" + base64.urlsafe_b64encode(digest)[:24].decode("ascii")
+
+
+def encode_stream(chunks: Iterable[dict[str, Any]], traits: Traits, *, end_marker: str | None = None) -> bytes:
+    """Return chunks as the bytes of one body.
+
+    Args:
+        chunks: the chunks, as plain data.
+        traits: the provider's.
+        end_marker: the payload after the chunks, such as ``traits.end_marker``; None for none.
+    """
+    if traits.framing == "json_array":
+        return encode_json_array(chunks)
+    frames = [encode_frame(chunk, traits) for chunk in chunks]
+    return b"".join(frames if end_marker is None else [*frames, _line(end_marker.encode(), traits)])
+
+
+def encode_json_array(chunks: Iterable[dict[str, Any]]) -> bytes:
+    """Return chunks as one JSON array, which some servers send if the request did not ask for events."""
+    return b"[" + b"\n,\r\n".join(map(_json, chunks)) + b"\n]\n"
+
+
+def encode_frame(chunk: dict[str, Any], traits: Traits) -> bytes:
+    """Return a chunk as one frame: an SSE event, a line of JSON, or an AWS event-stream message."""
+    if traits.framing == "event_stream":
+        return _message(chunk, traits)
+    line = _line(_json(chunk), traits)
+    name = chunk.get(traits.event_name_field) if traits.event_name_field is not None else None
+    if not isinstance(name, str) or "\n" in name or "\r" in name:
+        return line
+    return b"event: " + name.encode("utf-8", "surrogatepass") + traits.line_end.encode() + line
+
+
+def _line(payload: bytes, traits: Traits) -> bytes:
+    line_end = traits.line_end.encode()
+    return b"data: " + payload + 2 * line_end if traits.framing == "sse" else payload + line_end
+
+
+def _message(chunk: dict[str, Any], traits: Traits) -> bytes:
+    (name, body), *others = chunk.items() or [("", {})]
+    if traits.wrapper_event is not None and (others or not name.endswith("Exception")):
+        name, payload = traits.wrapper_event, _json({"bytes": b64encode(_json(chunk)).decode("ascii")})
+    else:
+        payload = _json(body)
+    kind = "exception" if name.endswith("Exception") else "event"
+    headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
+    return encode_message(headers, payload)
+
+
+def _json(value: Any) -> bytes:
+    """Return compact JSON, not ASCII-escaped; half a surrogate pair is encoded unchanged, as some servers do."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def summary(turn: Turn) -> dict[str, Any]:
+    """Return a turn in the form of a case's ``expected``; empty values are left out.
+
+    Returns:
+        ``text``, ``reasoning``, ``refusal``; ``calls``: each with ``name``, ``arguments``, ``raw_id``, ``metadata``, if
+        it is not complete ``state`` and ``text``, if it is not a function ``kind``; ``executable``: the number of
+        executable calls; ``server_calls``; ``finish``: [reason, the provider's value]; ``usage``: ``input``,
+        ``output``, ``reasoning``, ``cache_read``, ``cache_write``; ``error``: its kind; ``warnings``: their codes.
+    """
+    usage = turn.usage
+    fields = {
+        "text": turn.text,
+        "reasoning": turn.reasoning,
+        "refusal": turn.refusal,
+        "calls": [
+            _without_none(
+                name=call.name,
+                arguments=call.arguments,
+                text=call.arguments_text if call.state != "complete" else None,
+                state=call.state if call.state != "complete" else None,
+                raw_id=call.raw_id,
+                kind=call.kind if call.kind != "function" else None,
+                metadata=call.metadata or None,
+            )
+            for call in turn.calls
+        ],
+        "executable": len(turn.executable),
+        "server_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments, "result": call.result}
+            for call in turn.server_calls
+        ],
+        "finish": None if turn.finish is None else [turn.finish.reason, turn.finish.raw],
+        "usage": None
+        if usage is None
+        else _without_none(
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            reasoning=usage.reasoning_tokens,
+            cache_read=usage.cache_read_tokens,
+            cache_write=usage.cache_write_tokens,
+        ),
+        "error": None if turn.error is None else turn.error.kind,
+        "warnings": [warning.code for warning in turn.warnings],
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def full_snapshot(turn: Turn) -> dict[str, Any]:
+    """Return everything a turn contains, with its choices and its content."""
+    return {
+        **turn.to_dict(),
+        "choices": [
+            {"text": view.text, "calls": [call.id for call in view.calls], "finish": view.finish and view.finish.reason}
+            for view in turn.choices
+        ],
+        "content": turn.content.model_dump(mode="json"),
+    }
+
+
+def merge_deltas(turn_events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Return the events as dicts, with successive deltas of one text merged into one."""
+    merged: list[dict[str, Any]] = []
+    before: Event | None = None
+    for event in turn_events:
+        plain = json.loads(to_json(event))
+        if before is not None and _continues(before, event):
+            field = "arguments_delta" if isinstance(event, ToolCallDelta) else "text"
+            merged[-1][field] += plain[field]
+        else:
+            merged.append(plain)
+        before = event
+    return merged
+
+
+def _continues(before: Event, event: Event) -> bool:
+    """Return True if an event is the next delta of the same text."""
+    match before, event:
+        case ToolCallDelta(), ToolCallDelta():
+            return before.call == event.call and before.choice == event.choice
+        case (Text(), Text()) | (Refusal(), Refusal()):
+            return before.choice == event.choice
+        case Reasoning(), Reasoning():
+            return before.choice == event.choice and before.kind == event.kind
+    return False
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

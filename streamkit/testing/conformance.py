@@ -22,7 +22,7 @@ order:
     chunks           a list of chunks; the bytes are framed as the provider's encoder frames them.
                      ``{"$times": n, "$chunk": {...}}`` stands for n equal chunks
     body             instead of ``chunks``: one JSON document, as a response that is not streamed has it
-    expected         the turn, in the form of ``streamkit.testing.snapshots.summary``; what is absent must be empty.
+    expected         the turn, in the form of ``streamkit.testing.case.summary``; what is absent must be empty.
                      Also ``blocks``: the types of the content's blocks; ``ids_made_of`` and ``turn_key``: the raw ids
                      and the turn key behind the canonical ids, if they are not the calls' and the case's
 

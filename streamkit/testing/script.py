@@ -1,21 +1,26 @@
 """The script of a test's model: replies, calls, rejected requests, stalls and broken connections.
 
-A script is written once, for all providers. This module must not depend on a provider or on HTTP.
+A script is written once, for all providers. The provider's encoder makes the frames of a reply, with the stalls and
+disconnects in between (``StreamRenderer``). This module must not depend on a particular provider or on HTTP.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UsageError
 from streamkit.events import ReasoningKind
+from streamkit.framing import framer_for
 from streamkit.history import (
     Block,
+    Content,
     FileBlock,
     ImageBlock,
     OpaqueBlock,
@@ -26,6 +31,7 @@ from streamkit.history import (
     ToolResponseBlock,
     UnknownBlock,
 )
+from streamkit.providers.provider import Provider
 
 __all__ = [
     "Call",
@@ -42,6 +48,10 @@ __all__ = [
     "ScriptPlayer",
     "Stall",
     "Status",
+    "Step",
+    "StreamRenderer",
+    "split_reads",
+    "to_json_array",
 ]
 
 
@@ -120,6 +130,8 @@ _BLOCKS = (
     OpaqueBlock,
     UnknownBlock,
 )
+
+
 #: A part of a reply.
 Item: TypeAlias = "str | Call | Reasoning | RawBytes | Stall | Disconnect | ErrorEvent | Block"
 
@@ -227,8 +239,12 @@ class Request:
 
 #: The response to one request; text stands for a reply with this text.
 ReplyLike: TypeAlias = Reply | Status | RawBytes | str
+
+
 #: A function that makes the response to a request.
 ReplyFactory: TypeAlias = Callable[[Request], ReplyLike | Awaitable[ReplyLike]]
+
+
 #: One response for each request, in order; or a function that makes all of them.
 Script: TypeAlias = Sequence[ReplyLike | ReplyFactory] | ReplyLike | ReplyFactory
 
@@ -282,3 +298,175 @@ def _check_turn(turn: object) -> Reply | Status | RawBytes:
             f"a turn must be a Reply, a Status, RawBytes, text, or a function of the request, not {turn!r}{hint}"
         )
     return turn
+
+
+#: The next action of the server: send these bytes, wait, or disconnect.
+Step: TypeAlias = bytes | Stall | Disconnect
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRenderer:
+    """One reply rendered as one provider's stream.
+
+    Attributes:
+        provider: the provider.
+        response_id: the id of the response.
+        model: the model of the response.
+        call_id: returns the provider's id of the n-th call; None if the wire has none or the encoder makes it.
+        delta_size: characters in a delta.
+        signature: the metadata with which the provider signs the first call of the reply.
+    """
+
+    provider: Provider
+    response_id: str
+    model: str
+    call_id: Callable[[int], str | None]
+    delta_size: int
+    signature: Mapping[str, Any] = field(default_factory=dict)
+
+    def steps(self, reply: Reply, usage: Usage | None = None) -> list[Step]:
+        """Return the frames of the reply, with what is between them at its position.
+
+        Args:
+            reply: the reply.
+            usage: the reported tokens; None if the stream has none.
+        """
+        items = reply.items
+        end = next((position for position, item in enumerate(items) if isinstance(item, Disconnect)), None)
+        if end is not None and not _content_items(items[end:]):
+            items = (*items, _MARKERS[0])  # a disconnect sends half of the next frame: without one, that of a call
+        frames = self._frames(_content_items(items), reply.finish, usage)
+        steps: list[Step] = []
+        sent = 0
+        for position, item in enumerate(items):
+            if not isinstance(item, _BETWEEN_FRAMES):
+                continue
+            before, after = _content_items(items[:position]), _content_items(items[position:])
+            marked = (self._frames([*before, marker, *after], reply.finish, usage) for marker in _MARKERS)
+            frame_index = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*marked, strict=False)))
+            steps += frames[sent:frame_index]
+            if isinstance(item, Disconnect):
+                half = b"".join(frames[frame_index : frame_index + 1])
+                return [*steps, half[: len(half) // 2], item]
+            if isinstance(item, ErrorEvent):
+                error = item.status
+                return [*steps, self.provider.error_event(error.status, error.message, error.code)]
+            steps.append(item.data if isinstance(item, RawBytes) else item)
+            sent = frame_index
+        return steps + frames[sent:]
+
+    def _frames(self, items: Iterable[Item], finish: FinishReason | None, usage: Usage | None) -> list[bytes]:
+        return list(
+            self.provider.emit(
+                self.content(items),
+                response_id=self.response_id,
+                model=self.model,
+                finish=finish,
+                usage=usage,
+                delta_size=self.delta_size,
+            )
+        )
+
+    def content(self, items: Iterable[Item]) -> Content:
+        """Return the items as the assistant's Content."""
+        blocks: list[Block] = []
+        calls = 0
+        for item in items:
+            match item:
+                case str():
+                    blocks.append(TextBlock(text=item, metadata=self._metadata()))
+                case Reasoning():
+                    extra = {} if item.signature is None else {"signature": item.signature}
+                    blocks.append(
+                        ReasoningBlock(
+                            text=item.text,
+                            kind=item.kind or self.provider.traits.reasoning_kind,
+                            signature=item.signature,
+                            metadata=self._metadata(**extra),
+                        )
+                    )
+                case Call():
+                    blocks.append(self._call(item, item.id or self.call_id(calls), calls))
+                    calls += 1
+                case Stall() | Disconnect() | RawBytes() | ErrorEvent():
+                    pass
+                case _:
+                    blocks.append(item)
+        return Content(
+            speaker="ai",
+            blocks=blocks,
+            metadata=self._metadata(model=self.model, response_id=self.response_id),
+        )
+
+    def _call(self, call: Call, raw_id: str | None, index: int) -> ToolCallBlock:
+        metadata = self._metadata(raw_id=raw_id, **({} if index else self.signature))
+        parameters: dict[str, Any] | str
+        if not isinstance(call.arguments, str):
+            parameters = json.dumps(call.arguments, ensure_ascii=False) if call.custom else dict(call.arguments)
+        elif call.custom:
+            parameters = call.arguments
+        else:
+            parameters = {}
+            metadata["raw_arguments"] = call.arguments
+        return ToolCallBlock(
+            id=raw_id or f"{self.response_id}_{index}",
+            name=call.name,
+            parameters=parameters,
+            kind="custom" if call.custom else "function",
+            metadata=metadata,
+        )
+
+    def _metadata(self, **more: Any) -> dict[str, Any]:
+        return {"provider": self.provider.name, **more}
+
+
+def _content_items(items: Iterable[Item]) -> list[Item]:
+    """Return the items that are content."""
+    return [item for item in items if not isinstance(item, _BETWEEN_FRAMES)]
+
+
+_BETWEEN_FRAMES = (Stall, Disconnect, RawBytes, ErrorEvent)
+
+
+# Two calls that no script makes. A reply with the one at a position, and with the other, gives two streams; the first
+# frame that differs is the frame of this position. They are calls, because every wire sends a call in its own frames.
+_MARKERS = (Call("one", {"never": "read"}, id="one"), Call("other", {"never": "read"}, id="other"))
+
+
+def to_json_array(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the payloads of SSE frames as one JSON array, one element in each step."""
+    framer, separator = framer_for("sse"), b"["
+    for step in steps:
+        if isinstance(step, Disconnect):
+            if framer.pending:  # the truncated frame
+                yield separator + framer.pending.removeprefix(b"data:").lstrip()
+            yield step
+            return
+        if isinstance(step, Stall):
+            yield step
+            continue
+        for _, payload in framer.feed(step):
+            yield separator + payload
+            separator = b"\n,\r\n"  # as the API writes it
+    yield b"[]\n" if separator == b"[" else b"\n]\n"
+
+
+def split_reads(steps: Iterable[Step], size: int | None) -> Iterator[Step]:
+    """Yield the same bytes in parts of *size*; only before a stall, a disconnect and the end they may be shorter."""
+    if size is None:
+        yield from steps
+        return
+    buffer = b""
+    for step in steps:
+        if isinstance(step, bytes):
+            buffer += step
+            while len(buffer) >= size:
+                yield buffer[:size]
+                buffer = buffer[size:]
+        else:
+            if buffer:
+                yield buffer
+            buffer = b""
+            yield step
+    if buffer:
+        yield buffer

@@ -49,8 +49,8 @@ def serve(
                 yield server
 
     A request that the real provider would reject gets status 400 and that provider's error body, and takes no turn of
-    the script. The message names the place and the rule that it breaks; ``request_rules`` has the rules and their
-    sources.
+    the script. The message names the place and the rule that it breaks; ``list_rules`` lists the rules with
+    their sources.
 
     Args:
         script: the turns, one for each request: a ``Reply``, a ``Status``, text, or a function of the ``Request`` that

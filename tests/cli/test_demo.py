@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from streamkit import providers
-from streamkit.cli import demo, demo_conversation, main
-from streamkit.cli import demo as demo_eager
+from streamkit.cli import demo, main
 
 LAZY_ORDER = "response complete, Oslo, Bergen, message, results complete"
 EAGER_ORDER = "Oslo, Bergen, response complete, message, results complete"
@@ -143,9 +142,9 @@ def test_no_tool_starts_early_on_a_wire_that_does_not_report_the_end_of_a_call(c
 
 def change_eagerness(monkeypatch, is_eager):
     """Give every run of the eager part the same eagerness."""
-    original = demo_eager._run_eagerly
+    original = demo._run_eagerly
     monkeypatch.setattr(
-        demo_eager, "_run_eagerly", lambda result, server, _, is_live: original(result, server, is_eager, is_live)
+        demo, "_run_eagerly", lambda result, server, _, is_live: original(result, server, is_eager, is_live)
     )
 
 
@@ -163,7 +162,7 @@ def test_a_tool_that_starts_too_early_is_a_failure(capsys, monkeypatch):
 
 
 def test_a_request_that_fails_is_a_failure(capsys, monkeypatch):
-    monkeypatch.setattr(demo_conversation, "request_url", lambda endpoint, model, base_url: f"{base_url}/unknown")
+    monkeypatch.setattr(demo, "request_url", lambda endpoint, model, base_url: f"{base_url}/unknown")
     assert main(["demo", "--provider", "anthropic"]) == 1
     output = joined_lines(capsys.readouterr().out)
     assert "anthropic differs: StreamInterrupted: " in output
@@ -203,4 +202,4 @@ def test_a_terminal_shows_fewer_seconds_with_eager_start():
 
 
 def test_the_default_wires_of_the_eager_part_are_in_the_table():
-    assert set(demo_eager.EAGER_WIRES) <= set(demo.list_wires())
+    assert set(demo.EAGER_WIRES) <= set(demo.list_wires())

@@ -27,7 +27,9 @@ def test_each_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as stopped:
         main([command, "--help"])
     assert stopped.value.code == 0
-    assert "openai_chat" in capsys.readouterr().out  # the providers that there are
+    text = capsys.readouterr().out
+    assert "openai_chat" in text  # the providers that there are
+    assert "``" not in text  # the docstring of a command's module is its help, for people
 
 
 def test_the_version_is_printed(capsys):

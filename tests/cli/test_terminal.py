@@ -255,7 +255,7 @@ def test_a_question_is_bounded_and_names_what_is_not_shown() -> None:
 def test_escaping_keeps_what_a_terminal_shows() -> None:
     plain = "\u00fc\u263a \U0001f468\u200d\U0001f469 \u00a0\u3000 \u0645\u06cc\u200c\u062e\u0648\u0627 e\u0301\n\tx"
     assert terminal.escape_text(plain) == plain
-    assert terminal.escape_json(plain.replace("\t", "")) == plain.replace("\t", "")
+    assert terminal.escape_json_text(plain.replace("\t", "")) == plain.replace("\t", "")
     assert terminal.escape_text("a\r\nb\rc") == "a\nb\\rc"
     assert terminal.escape_line("a\nb\t\x1b\u202e\U000e0041") == r"a\nb\t\x1b\u202e\U000e0041"
     assert terminal.escape_line("a\nb\t\x1b\u202e\U000e0041").isprintable()
@@ -263,7 +263,7 @@ def test_escaping_keeps_what_a_terminal_shows() -> None:
 
 def test_json_is_escaped_by_its_own_rules() -> None:
     value = {"a": HOSTILE + "\U000e0041\ud800"}
-    text = terminal.escape_json(json.dumps(value, ensure_ascii=False))
+    text = terminal.escape_json_text(json.dumps(value, ensure_ascii=False))
     check(text, is_marked=False)
     assert json.loads(text) == value
 

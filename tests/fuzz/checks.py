@@ -30,8 +30,7 @@ from streamkit.events import (
     ToolCallStart,
 )
 from streamkit.reading.leaked_markup import LeakedMarkup
-from streamkit.testing.case import encode_frame, encode_json_array, encode_stream
-from streamkit.testing.snapshots import full_snapshot, merge_deltas
+from streamkit.testing.case import encode_frame, encode_json_array, encode_stream, full_snapshot, merge_deltas
 
 __all__ = ["SMALL", "check_content", "check_cuts", "check_events", "check_memory", "check_turn"]
 

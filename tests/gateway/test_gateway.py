@@ -21,7 +21,7 @@ from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.events import Finished, ResponseStarted, Text, UsageReport
 from streamkit.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest
-from streamkit.gateway.conversion import Conversion
+from streamkit.gateway.attempt import Conversion
 from streamkit.history import Content, ToolResponseBlock
 from streamkit.providers import parse_request, writer
 from streamkit.testing import Call, Reasoning, Reply, serve
@@ -694,7 +694,7 @@ def test_the_client_gets_the_end_before_the_upstreams_body_ends() -> None:
 
     async def main() -> None:
         async def wait() -> None:
-            open_requests.append(app._state.open_requests)  # 0: the client's next request is not refused
+            open_requests.append(len(app._state.open_requests))  # 0: the client's next request is not refused
             await anyio.sleep_forever()
 
         app = Gateway(upstream(Response(*answer("anthropic"), wait)))

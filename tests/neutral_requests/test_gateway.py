@@ -27,8 +27,7 @@ from streamkit.events import (
     ToolCallStart,
 )
 from streamkit.gateway.translation.call_restorer import CallRestorer
-from streamkit.gateway.translation.opaque_state import restore_state
-from streamkit.gateway.translation.state_carrier import StateCarrier
+from streamkit.gateway.translation.opaque_state import StateCarrier, restore_state
 from streamkit.history import ReasoningBlock, ToolResponseBlock
 from streamkit.ids import canonical_tool_id
 from streamkit.providers import get

@@ -11,8 +11,7 @@ import pytest
 
 from streamkit import Content, Turn, parse_request, render_request
 from streamkit.events import BlockEnded, Event, Finished, Reasoning, Text, ToolCallReady, ToolCallStart
-from streamkit.gateway.translation.opaque_state import restore_state
-from streamkit.gateway.translation.state_carrier import StateCarrier
+from streamkit.gateway.translation.opaque_state import StateCarrier, restore_state
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.providers import get
 from streamkit.providers.contract.carried_state import UpstreamState, is_wrapped_state, unwrap_state, wrap_state

@@ -19,8 +19,8 @@ from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.testing import cases_in
+from streamkit.testing.case import full_snapshot
 from streamkit.testing.conformance import Case
-from streamkit.testing.snapshots import full_snapshot
 
 HERE = Path(__file__).parent
 CASES = HERE.parent / "conformance" / "cases"

@@ -1,7 +1,4 @@
-"""Texts and JSON for display: without secrets, and cut if they are long. Pure.
-
-The cutting of a body where its frames end, so that the events of each frame are known. Pure.
-"""
+"""Texts and JSON for display: without secrets, cut if they are long, and a body cut where its frames end. Pure."""
 
 from __future__ import annotations
 

@@ -2,10 +2,8 @@
 
 An exchange has three files, whose names begin with the time of the request, so that they sort by it:
 ``NAME.request.json``, the body that the upstream got; ``NAME.response.sse`` (``.ndjson``, ``.json``), the response as
-received; and ``NAME.exchange.json``, the facts, written at the end. ``streamkit report`` and ``inspect`` read all
-three, ``streamkit normalize`` the response.
-
-``ExchangeFacts``: what a recording says about an exchange beside its two bodies, as it is written and read.
+received; and ``NAME.exchange.json``, the facts beside the two bodies (``ExchangeFacts``), written at the end.
+``streamkit report`` and ``inspect`` read all three, ``streamkit normalize`` the response.
 """
 
 from __future__ import annotations

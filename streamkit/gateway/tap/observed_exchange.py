@@ -1,12 +1,9 @@
 """One request and its response as they grow, for the page, for reports and for ``streamkit inspect``.
 
 ``ObservedExchange`` takes copies: the request, the status, the bytes, the end. It splits the bytes into frames and
-reads them with another ``Turn``, so that each row has a frame and the events that it caused. Rows are encoded once, as
-JSON without secrets. The module is pure: it has no clock and no event loop, and times are given to it.
-
-The cost of a response: what the provider reports, else the list price of its model, if it is known.
-
-One line of text for an event, for lists of events. Pure.
+reads them with another ``Turn``, so that each row has a frame and the events that it caused, each as a line of text.
+Rows are encoded once, as JSON without secrets. The cost of a response is what the provider reports, else the list price
+of its model, if it is known. The module is pure: it has no clock and no event loop, and times are given to it.
 """
 
 from __future__ import annotations

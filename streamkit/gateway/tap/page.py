@@ -1,15 +1,13 @@
-"""``TapPage``: the page of a tap as an ASGI application.
+"""``TapPage``: the page of a tap as an ASGI application; and the same page as one file.
 
 - ``/`` is the page; ``/events`` the exchanges as server-sent events; ``/exchanges/N.html`` the report of one.
 - Another website in the same browser can read nothing: the host of a request must be this computer's own name (against
   DNS rebinding), its origin that of the page, and responses may not be embedded.
 - Nothing is queued for a viewer. A slow one gets all changes since its last answer at once.
-
-The page as one self-contained HTML file: style, script and data inside, nothing loaded.
-
-The live page is the same file without data. What models and servers sent is data and never markup: the script sets it
-as text, and here each ``<`` of the JSON is escaped, so that no ``</script>`` in it ends the element. The content
-security policy allows this one script and this one style by their hashes.
+- The page is one self-contained HTML file: style, script and data inside, nothing loaded. The live page is the same
+  file without data. What models and servers sent is data and never markup: the script sets it as text, and here each
+  ``<`` of the JSON is escaped, so that no ``</script>`` in it ends the element. The content security policy allows this
+  one script and this one style by their hashes.
 """
 
 from __future__ import annotations

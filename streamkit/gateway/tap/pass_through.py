@@ -1,10 +1,8 @@
 """``PassThrough``: an ASGI application that passes requests to one upstream and its responses back, both unchanged.
 
 Only what belongs to a single connection is replaced: the host, and the headers that RFC 9110 (section 7.6.1) lists as
-hop-by-hop. Keys pass, and are masked in the copies. The application does no HTTP of its own: ``ask`` opens the
-response, as for the gateway.
-
-The decompression of the copy of a response, as its bytes arrive.
+hop-by-hop. Keys pass, and are masked in the copies, which are decompressed as their bytes arrive. The application does
+no HTTP of its own: ``ask`` opens the response, as for the gateway.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ of the response: a call by the target's name has the client's name again, a func
 is a custom call whose text is streamed as it becomes known, and the call of a function that stands for a tool of the
 client's provider has that tool's declaration in its metadata. It is pure, and costs nothing for the other events.
 
-The one text of an argument object, read as its JSON arrives.
-
-A custom tool that is offered as a function is called with ``{"input": "..."}``, and its caller expects the text. The
-text is passed on as far as it is known: an escape, and a surrogate pair of two escapes, only when it is complete.
+A custom tool that is offered as a function is called with ``{"input": "..."}``, and its caller expects the text
+(`TextArgument`). The text is passed on as far as it is known: an escape, and a surrogate pair of two escapes, only when
+it is complete.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ class CallRestorer:
         self._texts: dict[str, TextArgument] = {}  # of unwrapped calls, by the call's id
         self.is_needed = bool(self._names.changes) or any(
             isinstance(tool, ToolDefinition)
-            and (tool.namespace is not None or self._is_wrapped(tool) or self._declaration(tool))
+            and (tool.namespace is not None or tool.kind == "custom" or CLIENT_TOOL in tool.metadata)
             for tool in request.tools
         )
 

@@ -222,7 +222,7 @@ class Traits(WireTraits):
         sign_call: returns the metadata with which the provider signs the first call of a response, for (model, seed);
             the same seed gives the same metadata. The embedded server uses it.
         signature_fields: metadata names under which this provider signs calls.
-        request_rules: the module whose ``list_rules(traits)`` returns the rules by which the provider refuses requests
+        request_rules: the module whose ``build_rules(traits)`` returns the rules by which the provider refuses requests
             with status 400, as ``streamkit.testing.rules`` has them; None if none are known.
         rate_message: returns whether a message can be of this wire format (``message_format``).
         has_importer: the package can convert the provider's own messages to history (``importer.py``).

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkit.providers.provider import Traits
-from streamkit.testing.rules.pairing import BlockKind, BlockRules, first_message_is_user, last_text_is_stripped
+from streamkit.testing.rules.pairing import BlockRules, PairedBlocks, first_message_is_user, last_text_is_stripped
 from streamkit.testing.rules.rule import (
     Finding,
     Json,
@@ -22,10 +22,10 @@ from streamkit.testing.rules.rule import (
     short_json,
 )
 
-__all__ = ["list_rules"]
+__all__ = ["build_rules"]
 
 
-def list_rules(traits: Traits) -> tuple[Rule, ...]:
+def build_rules(traits: Traits) -> tuple[Rule, ...]:
     """Return the rules of this provider, in the order in which they are checked."""
     return _RULES
 
@@ -132,8 +132,8 @@ def _chosen_tool_is_defined(body: Json, _model: str) -> Iterator[Finding]:
 
 
 _BLOCKS = BlockRules(
-    BlockKind("tool_use", "assistant", "id", _find_calls),
-    BlockKind("tool_result", "user", "tool_use_id", _find_results),
+    PairedBlocks("tool_use", "assistant", "id", _find_calls),
+    PairedBlocks("tool_result", "user", "tool_use_id", _find_results),
     # "Consecutive user or assistant turns in your request will be combined into a single turn"
     # (https://docs.anthropic.com/en/api/messages#body-messages), so each result may be a message of its own.
     joins_messages=True,

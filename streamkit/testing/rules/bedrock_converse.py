@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from streamkit.providers.provider import Traits
-from streamkit.testing.rules.pairing import BlockKind, BlockRules, first_message_is_user, last_text_is_stripped
+from streamkit.testing.rules.pairing import BlockRules, PairedBlocks, first_message_is_user, last_text_is_stripped
 from streamkit.testing.rules.rule import (
     Finding,
     Json,
@@ -25,10 +25,10 @@ from streamkit.testing.rules.rule import (
     short_json,
 )
 
-__all__ = ["list_rules"]
+__all__ = ["build_rules"]
 
 
-def list_rules(traits: Traits) -> tuple[Rule, ...]:
+def build_rules(traits: Traits) -> tuple[Rule, ...]:
     """Return the rules of this provider, in the order in which they are checked."""
     return _RULES
 
@@ -106,8 +106,8 @@ def _tools_are_defined(body: Json, _model: str) -> Iterator[Finding]:
 
 
 _BLOCKS = BlockRules(
-    BlockKind("toolUse", "assistant", "toolUseId", _find_calls, path=".toolUse"),
-    BlockKind("toolResult", "user", "toolUseId", _find_results, path=".toolResult"),
+    PairedBlocks("toolUse", "assistant", "toolUseId", _find_calls, path=".toolUse"),
+    PairedBlocks("toolResult", "user", "toolUseId", _find_results, path=".toolResult"),
 )
 _REFERENCE = "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_"
 _FAILED_RESULT = "aws-samples/sample-multi-agent-orchestration-chat-on-agentcore#15"

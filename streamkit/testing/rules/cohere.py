@@ -19,10 +19,10 @@ from streamkit.testing.rules.pairing import (
 )
 from streamkit.testing.rules.rule import Finding, Json, Rule, check_message_form, objects, short_json
 
-__all__ = ["list_rules"]
+__all__ = ["build_rules"]
 
 
-def list_rules(traits: Traits) -> tuple[Rule, ...]:
+def build_rules(traits: Traits) -> tuple[Rule, ...]:
     """Return the rules of this provider, in the order in which they are checked."""
     return _RULES
 

@@ -27,7 +27,7 @@ from streamkit.testing.rules.rule import (
     short_json,
 )
 
-__all__ = ["list_rules"]
+__all__ = ["build_rules"]
 
 #: The value of one field of each part that has it, with the index of the part.
 _Values: TypeAlias = list[tuple[int, Any]]
@@ -36,7 +36,7 @@ _Values: TypeAlias = list[tuple[int, Any]]
 _NON_DATA_FIELDS = {"thought", "thoughtSignature", "thought_signature", "video_metadata", *PART_METADATA}
 
 
-def list_rules(traits: Traits) -> tuple[Rule, ...]:
+def build_rules(traits: Traits) -> tuple[Rule, ...]:
     """Return the rules of this provider, in the order in which they are checked."""
     return _RULES
 

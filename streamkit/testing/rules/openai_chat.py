@@ -3,7 +3,7 @@
 Wire: https://platform.openai.com/docs/api-reference/chat/create
 
 A rule is a vendor's if there is evidence for it; of a server without evidence only the form of the wire is required.
-vLLM, for example, pairs no calls and results. The rules for pairing them are shared with Cohere (``call_pairing``).
+vLLM, for example, pairs no calls and results. The rules for pairing them are shared with Cohere (``pairing``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streamkit.testing.rules.rule import (
     short_json,
 )
 
-__all__ = ["RULES_OF_DIALECTS", "list_rules"]
+__all__ = ["RULES_OF_DIALECTS", "build_rules"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _LONGEST_ID = 40
@@ -194,6 +194,6 @@ RULES_OF_DIALECTS = {
 }
 
 
-def list_rules(traits: ChatDialect) -> tuple[Rule, ...]:
+def build_rules(traits: ChatDialect) -> tuple[Rule, ...]:
     """Return the rules of a dialect, in the order in which they are checked."""
     return RULES_OF_DIALECTS.get(traits.name, _WIRE)

@@ -23,7 +23,7 @@ from streamkit.testing.rules.rule import (
     short_json,
 )
 
-__all__ = ["list_rules"]
+__all__ = ["build_rules"]
 
 _ROLES = ("user", "assistant", "system", "developer")
 _OUTPUT_OF_CALL = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
@@ -168,6 +168,6 @@ _RULES = (
 )
 
 
-def list_rules(traits: Traits) -> tuple[Rule, ...]:
+def build_rules(traits: Traits) -> tuple[Rule, ...]:
     """Return the rules of this provider, in the order in which they are checked."""
     return _RULES

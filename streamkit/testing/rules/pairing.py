@@ -1,13 +1,9 @@
-"""Request rules of providers whose messages contain calls and results as blocks: Anthropic and Bedrock Converse.
+"""Request rules about the pairs of calls and results, for the two forms that several wires share.
 
-A call is a block of an assistant message, and its result a block of the user message that follows. The counterpart for
-wires like Chat Completions is ``call_pairing``. This module depends on no provider: `BlockRules` is created with the
-functions that find calls and results.
-
-Request rules of wires that pair calls and results as Chat Completions does.
-
-Calls are in an assistant message, and each result is a message of the role ``tool`` after it. The counterpart for wires
-with content blocks is ``block_pairing``. This module depends on no provider.
+As blocks (`BlockRules`: Anthropic, Bedrock Converse), a call is a block of an assistant message, and its result a block
+of the user message that follows. As messages (Chat Completions and wires like it), calls are in an assistant message,
+and each result is a message of the role ``tool`` after it. This module must not depend on a provider: `BlockRules` is
+created with the functions that find calls and results.
 """
 
 from __future__ import annotations
@@ -19,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 from streamkit.testing.rules.rule import Finding, Json, as_text_or_none, is_object_text, objects, short_json
 
 __all__ = [
-    "BlockKind",
     "BlockRules",
+    "PairedBlocks",
     "arguments_are_object_text",
     "calls_have_results",
     "calls_of",
@@ -36,7 +32,7 @@ FindBlocks: TypeAlias = Callable[[Json], list[tuple[int, Json]]]
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-class BlockKind(NamedTuple):
+class PairedBlocks(NamedTuple):
     """The blocks that are calls, or those that are results."""
 
     name: str  #: of the kind, for messages
@@ -55,7 +51,7 @@ class BlockRules:
         joins_messages: successive messages of one role count as one message.
     """
 
-    def __init__(self, calls: BlockKind, results: BlockKind, *, joins_messages: bool = False) -> None:
+    def __init__(self, calls: PairedBlocks, results: PairedBlocks, *, joins_messages: bool = False) -> None:
         self._calls = calls
         self._results = results
         self._joins_messages = joins_messages
@@ -152,14 +148,14 @@ def last_text_is_stripped(body: Json, _model: str) -> Iterator[Finding]:
             yield path, "the last assistant text ends in white space"
 
 
-def _all_blocks(body: Json, kind: BlockKind) -> Iterator[tuple[str, Json]]:
+def _all_blocks(body: Json, kind: PairedBlocks) -> Iterator[tuple[str, Json]]:
     """Yield the path of each block of a kind in a request, and the object that contains its id."""
     for index, message in objects(body.get("messages")):
         for number, item in kind.find(message):
             yield f"messages.{index}.content.{number}", item
 
 
-def _ids_in(message: Json, kind: BlockKind) -> set[str]:
+def _ids_in(message: Json, kind: PairedBlocks) -> set[str]:
     if message.get("role") != kind.role:
         return set()
     return {

@@ -1,13 +1,4 @@
-"""The types of a request rule and of its violations, and functions to read a body of any form.
-
-A rule is called with the complete body and yields every path that violates it. It never raises for any body: it ignores
-a value of an unexpected form, which the wire's rule about the form reports. This module must not depend on a provider.
-
-Request rules for the form that most wires share: a list of messages with roles.
-
-This module must not depend on a provider.
-
-Validation of requests by the rules that real providers enforce with status 400.
+"""Request rules: what real providers refuse with status 400, their types, and the validation of a body by them.
 
 The real provider rejects an invalid conversation (a call without its result, an id in an unsupported form), and so does
 the embedded server, with that provider's error body. The rules can also be applied without a server::
@@ -18,7 +9,11 @@ They check the conversation in a body, not its settings; a body without a conver
 applies to some models or settings is included only if the body contains them. The vendor may still reject a body
 without violations; it rejects one with a violation according to the source of the rule.
 
-The rules of a wire, each with its source, are in the module of this package that has its name.
+`list_rules` finds the rules of a provider: ``Traits.request_rules`` names the module of its wire, whose
+``build_rules(traits)`` returns them, each with its source. A rule is called with the complete body and yields every
+path that violates it. It never raises for any body: it ignores a value of an unexpected form, which the wire's rule
+about the form reports (`check_message_form` for a list of messages with roles). This module must not depend on a
+particular provider.
 """
 
 from __future__ import annotations
@@ -206,7 +201,7 @@ def list_rules(provider: ProviderName | str | Provider) -> tuple[Rule, ...]:
     traits = providers.get(provider).traits
     if traits.request_rules is None:
         return ()
-    rules: tuple[Rule, ...] = import_module(traits.request_rules).list_rules(traits)
+    rules: tuple[Rule, ...] = import_module(traits.request_rules).build_rules(traits)
     return rules
 
 

@@ -17,7 +17,7 @@ from shared_data import all_recorded_streams
 from waiting import wait_until
 
 from streamkit import providers
-from streamkit.gateway.tap import pass_through as decompression
+from streamkit.gateway.tap import pass_through as pass_through_module
 from streamkit.gateway.tap.pass_through import PassedRequest, PassThrough, decompressor
 from streamkit.gateway.tap.relay import Copies
 from streamkit.testing import Disconnect, RawBytes, Reply, Stall, serve
@@ -168,7 +168,7 @@ def test_a_compressed_response_passes_compressed_and_is_read(encoding: str) -> N
 def test_a_response_that_cannot_be_decompressed_passes_and_says_so(
     encoding: str, note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decompression, "find_spec", lambda name: None)  # as if no package for it were installed
+    monkeypatch.setattr(pass_through_module, "find_spec", lambda name: None)  # as if no package for it were installed
     headers = [(b"content-type", b"text/event-stream"), (b"content-encoding", encoding.encode())]
     with served(Upstream(b"not compressed", headers=headers)) as address, passing_tap("openai_chat", address) as tap:
         with httpx.stream("POST", f"{tap.url}/chat/completions", content=BODY) as response:
@@ -245,6 +245,6 @@ def test_bytes_pass_though_the_observer_fails() -> None:
 
 def test_the_assets_are_in_the_package() -> None:
     """They are found as package data, which the wheel has."""
-    folder = Path(decompression.__file__).parent / "assets"
+    folder = Path(pass_through_module.__file__).parent / "assets"
     assert {path.name for path in folder.iterdir()} == {"page.html", "page.css", "page.js", "detail.js", "response.js"}
     assert all(len(path.read_text(encoding="utf-8").splitlines()) < 350 for path in folder.iterdir())
