@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history.content import Block, Content, FileBlock, ImageBlock, ReasoningBlock, TextBlock
-from streamkit.history.json_data import are_plain_data, to_storable_data
+from streamkit.history.stored_data import are_plain_data, to_stored_data
 from streamkit.values.json_data import copy_with
 from streamkit.values.media import is_base64, normalize_data, parse_data_url
 
@@ -79,7 +79,7 @@ def _with_json_data(content: Content) -> Content:
 def _block_with_json_data(block: AnyModel) -> AnyModel:
     updates = {}
     for name, value in block.__dict__.items():
-        data = to_storable_data(value)
+        data = to_stored_data(value)
         if data is not value:
             updates[name] = data
     return copy_with(block, **updates) if updates else block
