@@ -40,7 +40,7 @@ from streamkit.history.content import (
     parse_arguments,
     store,
 )
-from streamkit.history.json_data import to_json_data
+from streamkit.history.stored_data import to_json_data
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 
 __all__ = [

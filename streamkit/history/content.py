@@ -28,7 +28,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from streamkit.errors import UsageError
-from streamkit.history.json_data import are_plain_data, is_plain_data, to_json_data
+from streamkit.history.stored_data import are_plain_data, is_plain_data, to_json_data
 from streamkit.json_text import join_surrogates
 
 __all__ = [

@@ -22,8 +22,8 @@ import msgspec
 from pydantic_core import to_jsonable_python
 
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
-from streamkit.history.json_data import is_plain_data, to_json_data
 from streamkit.history.result_parts import ResultPart, decode_text_file, read_part, result_parts
+from streamkit.history.stored_data import is_plain_data, to_json_data
 from streamkit.values.json_data import bytes_as_text, describe_object
 from streamkit.values.media import (
     is_base64,

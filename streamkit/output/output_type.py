@@ -15,9 +15,9 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import from_json
 
 from streamkit.errors import InvalidOutput, UsageError
+from streamkit.tools.function import JsonSchemaGenerator, describe_error, without_titles
 from streamkit.tools.json_schema import find_problems, short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
-from streamkit.tools.schema import JsonSchemaGenerator, describe_error, without_titles
 from streamkit.values.schema_references import resolve_reference
 
 __all__ = ["OUTPUT_TOOL", "OutputType"]

@@ -16,6 +16,10 @@ A provider's package must not depend on the accumulator, the derivation of canon
 another provider, except for a wire format that contains another one.
 
 A parser that rewrites each chunk before another parser reads it, for differences that no trait describes.
+
+The modules of a provider's package as types, and what their functions return and take.
+
+``provider.py`` describes the modules. This one must not depend on any provider.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
@@ -35,20 +41,14 @@ from streamkit.providers.contract.sink import ChoiceSink, Parser, Sink
 from streamkit.providers.contract.tool_schema import adapt_tool_schema
 from streamkit.providers.contract.traits import Framing, Traits
 from streamkit.providers.decoding.decoding import read_json
-from streamkit.providers.modules import (
-    ImporterModule,
-    MessagesModule,
-    ParserModule,
-    RequestReader,
-    RequestsModule,
-    WriterModule,
-)
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
+    from streamkit.providers.requests.body_fields import BodyFields
     from streamkit.providers.requests.settings import SettingsWriter
     from streamkit.providers.writing.provider_writer import Writer
+    from streamkit.providers.writing.wire_writer import WriterOptions
     from streamkit.tools import Tool
     from streamkit.tools.definition import OfferedTool
 
@@ -56,17 +56,115 @@ __all__ = [
     "ChoiceSink",
     "Framing",
     "IdPolicy",
+    "ImporterModule",
+    "MessagesModule",
     "Parser",
+    "ParserModule",
     "Provider",
     "RenderOptions",
     "RenderedMessages",
     "RequestReader",
+    "RequestsModule",
     "Rewrite",
     "RewritingParser",
     "Sink",
     "ToolChoice",
     "Traits",
+    "WriterModule",
 ]
+
+
+class RequestReader(Struct, frozen=True):
+    """The functions that read the parts of a request's body, which they take away from its fields.
+
+    Attributes:
+        read_tools: returns the tools, for (fields, traits).
+        read_tool_choice: returns the tool choice.
+        read_settings: returns the settings by their neutral names.
+    """
+
+    read_tools: Callable[[BodyFields, Any], list[OfferedTool]]
+    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]
+    read_settings: Callable[[BodyFields, Any], dict[str, Any]]
+
+
+class ParserModule(Protocol):
+    """``parser.py``."""
+
+    def create_parser(self, sink: Sink, traits: Any) -> Parser:
+        """Return a parser of one turn that reports to ``sink``."""
+        ...
+
+
+class MessagesModule(Protocol):
+    """``messages.py``."""
+
+    def render_messages(self, contents: Sequence[Content], traits: Any, options: RenderOptions) -> RenderedMessages:
+        """Return a conversation as the provider's messages."""
+        ...
+
+    def build_request(
+        self,
+        rendered: RenderedMessages,
+        traits: Any,
+        *,
+        tools: Sequence[OfferedTool] = (),
+        tool_choice: ToolChoice | None = None,
+        stream: bool = True,
+        output: OutputType[Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the fields of a request's body that the conversation decides."""
+        ...
+
+    def convert_media(self, block: Any, traits: Any) -> object:
+        """Return an image or file in the form that a message has it."""
+        ...
+
+
+class ImporterModule(Protocol):
+    """``importer.py``."""
+
+    def parse_messages(
+        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
+    ) -> list[Content]:
+        """Return the provider's own messages as history."""
+        ...
+
+
+class RequestsModule(Protocol):
+    """``requests.py``."""
+
+    def read_tools(self, fields: BodyFields, traits: Any) -> list[OfferedTool]:
+        """Take the tools of a body and return them."""
+        ...
+
+    def read_tool_choice(self, fields: BodyFields, traits: Any) -> ToolChoice | None:
+        """Take the tool choice of a body and return it."""
+        ...
+
+    def read_settings(self, fields: BodyFields, traits: Any) -> dict[str, Any]:
+        """Take the settings of a body and return them by their neutral names."""
+        ...
+
+    def write_settings(self, writer: SettingsWriter, traits: Any) -> None:
+        """Write the settings into the body."""
+        ...
+
+
+class WriterModule(Protocol):
+    """``writer.py``."""
+
+    def create_writer(self, traits: Any, options: WriterOptions) -> Writer:
+        """Return a writer of one response."""
+        ...
+
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
+        """Return the JSON body of a response to a request that failed."""
+        ...
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
+        """Return the frame that reports an error within a stream."""
+        ...
 
 
 #: Returns one chunk, as plain data, in the form that the parser of the wire expects.
@@ -176,7 +274,7 @@ class Provider:
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
         """
-        from streamkit.history.render_input import prepare_contents
+        from streamkit.history.input_checks import prepare_contents
 
         changes: list[str] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
@@ -261,7 +359,7 @@ class Provider:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
         if speaker not in self.traits.media_speakers:
             return True  # the renderer leaves it out and reports that
-        from streamkit.history.render_input import check_media_data
+        from streamkit.history.input_checks import check_media_data
 
         try:
             check_media_data(block)

@@ -26,7 +26,7 @@ from streamkit.history import (
     ToolCallBlock,
 )
 from streamkit.history.content import create_block, create_stored
-from streamkit.history.json_data import is_plain_data, to_json_data
+from streamkit.history.stored_data import is_plain_data, to_json_data
 from streamkit.json_text import nests_deeper, to_plain
 
 __all__ = ["choice_to_content", "to_tool_call_block"]

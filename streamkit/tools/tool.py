@@ -20,10 +20,20 @@ from typing_extensions import (  # a dependency of pydantic; those of typing hav
 from streamkit.calls import CallKind
 from streamkit.errors import UsageError
 from streamkit.tools.custom import TEXT_FIELD, Grammar, check_custom, check_fields, text_parameter, text_schema
-from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of, warn_of_unclear
+from streamkit.tools.function import (
+    FunctionKind,
+    InvalidArguments,
+    Signature,
+    check_explicit_schema,
+    context_parameter,
+    docstring_of,
+    kind_of,
+    name_of,
+    object_schema,
+    warn_of_unclear,
+)
 from streamkit.tools.json_schema import short_json
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
-from streamkit.tools.schema import InvalidArguments, Signature, check_explicit_schema, object_schema
 from streamkit.tools.strict_schema import check_strict
 
 __all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "tool"]

@@ -10,7 +10,7 @@ import pytest
 
 from streamkit.history import Content, ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.content import create_block
-from streamkit.history.json_data import is_plain_data
+from streamkit.history.stored_data import is_plain_data
 from streamkit.values.model_copy import copy_with
 
 FIELDS: dict[type[Any], dict[str, Any]] = {

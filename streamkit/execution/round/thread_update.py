@@ -28,7 +28,7 @@ from streamkit.calls import CLIENT_ITEM, CLIENT_ITEM_REFERENCE, StreamWarning, T
 from streamkit.errors import UsageError
 from streamkit.history import Block, Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.content import create_stored
-from streamkit.history.json_data import to_json_data
+from streamkit.history.stored_data import to_json_data
 from streamkit.history.tool_results import ERROR_LIMIT, RESULT_LIMIT, describe_unwritable, limit_text, to_stored_result
 from streamkit.providers import registry
 from streamkit.providers.contract.origin import RenderOptions, origin_metadata

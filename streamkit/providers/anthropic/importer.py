@@ -18,7 +18,7 @@ from typing import Any
 from streamkit.history import Content, FileBlock, ImageBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import create_block, create_stored
-from streamkit.history.json_data import to_json_data
+from streamkit.history.stored_data import to_json_data
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json

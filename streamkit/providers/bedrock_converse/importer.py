@@ -17,7 +17,7 @@ from typing import Any
 from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
-from streamkit.history.json_data import to_json_data
+from streamkit.history.stored_data import to_json_data
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.bedrock_converse.media import parse_media_part
 from streamkit.providers.bedrock_converse.requests import read_cache_point

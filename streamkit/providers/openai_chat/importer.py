@@ -17,7 +17,7 @@ from typing import Any, Literal
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, read_cache_mark
 from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block, create_stored
-from streamkit.history.json_data import to_json_data
+from streamkit.history.stored_data import to_json_data
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import (
     reasoning_block_text,

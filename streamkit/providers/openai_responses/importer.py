@@ -18,7 +18,7 @@ from streamkit.calls import CLIENT_ITEM
 from streamkit.history import Content, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint
 from streamkit.history.content import CACHE_BREAKPOINT, create_block, create_stored
-from streamkit.history.json_data import to_json_data
+from streamkit.history.stored_data import to_json_data
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.openai_responses.client_items import (

@@ -17,7 +17,7 @@ from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import OpaqueBlock
 from streamkit.history.builder import ReadingChanges
 from streamkit.history.content import Content, to_contents
-from streamkit.history.given_messages import check_format, check_messages
+from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.output.output_type import OutputType
 from streamkit.providers import registry

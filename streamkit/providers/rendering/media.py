@@ -83,7 +83,7 @@ def convert_or_describe(
         changes: receives a sentence if text replaces the part.
         target_name: the target's name for that sentence.
     """
-    from streamkit.history.render_input import check_media_data
+    from streamkit.history.input_checks import check_media_data
 
     try:
         check_media_data(part)
