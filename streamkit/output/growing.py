@@ -30,8 +30,7 @@ from streamkit.events import (
     check_event,
 )
 from streamkit.json_text import Change, JsonChanges, JsonObjectScanner, join_half
-from streamkit.output.output_type import OUTPUT_TOOL, OutputType
-from streamkit.output.shape import NOT_SHOWN, Shape
+from streamkit.output.output_type import NOT_SHOWN, OUTPUT_TOOL, OutputType, Shape
 
 __all__ = [
     "Growing",
