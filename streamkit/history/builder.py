@@ -40,7 +40,7 @@ from streamkit.history.content import (
     parse_arguments,
     store,
 )
-from streamkit.history.stored_data import to_json_data
+from streamkit.history.stored_data import to_stored_data
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 
 __all__ = [
@@ -146,7 +146,7 @@ class ContentBuilder:
 
     def __init__(self, provider: str, changes: list[str] | None = None, *, prefixed: bool = False) -> None:
         self.provider = provider
-        self._stored_provider = to_json_data(provider)
+        self._stored_provider = to_stored_data(provider)
         self._changes = changes if changes is not None else []
         self._reported: set[str] = set()
         self._prefixed = prefixed
@@ -175,7 +175,7 @@ class ContentBuilder:
         """Return the metadata of `provider_metadata` as JSON data."""
         if not extras:
             return {"provider": self._stored_provider}
-        metadata: dict[str, Any] = to_json_data(self.provider_metadata(extras))
+        metadata: dict[str, Any] = to_stored_data(self.provider_metadata(extras))
         return metadata
 
     # ------------------------------------------------------------ blocks
@@ -215,8 +215,8 @@ class ContentBuilder:
             if speaker == "ai" or extras:
                 metadata = self.own_metadata({**marks, **extras})
             else:
-                metadata = to_json_data(marks) if marks else marks
-            self.add_block(speaker, text_block(to_json_data(text), metadata))
+                metadata = to_stored_data(marks) if marks else marks
+            self.add_block(speaker, text_block(to_stored_data(text), metadata))
         return True
 
     def opaque(self, speaker: str, raw: Any, cache: CacheMark | None = None) -> None:
@@ -237,13 +237,13 @@ class ContentBuilder:
             if name not in known and item is not None and item != [] and item != {} and item != "":
                 self.report(f"left out the field {str(name)[:64]!r} of {label}")
                 if isinstance(self._changes, ReadingChanges):
-                    self._changes.left_out.setdefault(str(name), []).append(to_json_data(item))
+                    self._changes.left_out.setdefault(str(name), []).append(to_stored_data(item))
 
     def add_unknown_role(self, message: dict[str, Any]) -> None:
         """Add a message of a role that the provider does not have, unchanged, under the role's name."""
         role = message.get("role")
         self.end()
-        self.opaque(to_json_data(role) if isinstance(role, str) and role else "unknown", message)
+        self.opaque(to_stored_data(role) if isinstance(role, str) and role else "unknown", message)
         self.end()
 
     def end(self) -> None:
@@ -281,19 +281,19 @@ class ContentBuilder:
         name = name if isinstance(name, str) else ""
         metadata = self._call_metadata(raw, extras)
         if kind == "custom":
-            parameters: Any = to_json_data(arguments if isinstance(arguments, str) else _to_json(arguments))
+            parameters: Any = to_stored_data(arguments if isinstance(arguments, str) else _to_json(arguments))
         elif arguments is None:
             parameters = {}
         elif isinstance(arguments, str):
-            parameters = to_json_data(parse_arguments(arguments))
+            parameters = to_stored_data(parse_arguments(arguments))
             if parameters is None:
-                parameters, metadata = {}, {"raw_arguments": to_json_data(arguments), **metadata}
+                parameters, metadata = {}, {"raw_arguments": to_stored_data(arguments), **metadata}
         elif isinstance(arguments, dict) and _has_names(arguments):
-            parameters = to_json_data(dict(arguments))
+            parameters = to_stored_data(dict(arguments))
         else:
             parameters, metadata["raw_arguments"] = {}, _to_json(arguments)
         canonical = self._canonical_id(raw, name) if raw else ""
-        block = call_block(canonical, to_json_data(name), parameters, kind, metadata)
+        block = call_block(canonical, to_stored_data(name), parameters, kind, metadata)
         if raw:
             self._by_raw_id[raw] = block
         self.add_block("ai", block)
@@ -332,10 +332,10 @@ class ContentBuilder:
             call_id, stored_name = self._canonical_id(raw, tool_name) if raw else "", None
         block = result_block(
             call_id,
-            to_json_data(tool_name) if tool_name else stored_name,
-            to_json_data(value),
+            to_stored_data(tool_name) if tool_name else stored_name,
+            to_stored_data(value),
             status or ("error" if error is not None else None),
-            error if error is None else to_json_data(error),
+            error if error is None else to_stored_data(error),
             self._call_metadata(raw, extras),
         )
         self.add_block("tool", block)
@@ -344,7 +344,7 @@ class ContentBuilder:
         """Return the metadata of a call or a result."""
         if extras or not raw:
             return self.own_metadata({**extras, "raw_id": raw or None})
-        return {"raw_id": to_json_data(raw), "provider": self._stored_provider}
+        return {"raw_id": to_stored_data(raw), "provider": self._stored_provider}
 
     def _canonical_id(self, raw: str, name: str | None, turn_key: str = "", number: int = 0) -> str:
         if self._prefixed and raw and is_canonical(with_prefix := normalize_to_history_tool_id(raw)):
@@ -425,4 +425,4 @@ def _to_id(value: Any) -> str:
 
 def _to_json(value: Any) -> str:
     """Return a value as JSON text, the same for equal values."""
-    return _JSON.encode(to_json_data(value))
+    return _JSON.encode(to_stored_data(value))

@@ -28,7 +28,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from streamkit.errors import UsageError
-from streamkit.history.stored_data import are_plain_data, is_plain_data, to_json_data
+from streamkit.history.stored_data import are_plain_data, is_plain_data, to_stored_data
 from streamkit.json_text import join_surrogates
 
 __all__ = [
@@ -91,8 +91,8 @@ class _StoredModel(BaseModel):
         data = {}
         for name, item in value.items():
             if name not in names:
-                name = to_json_data(name)
-            data[name] = item if name in nested else to_json_data(item)
+                name = to_stored_data(name)
+            data[name] = item if name in nested else to_stored_data(item)
         return data
 
     #: fields with further models, which normalize their own input
@@ -153,7 +153,7 @@ def create_block(model: type[AnyStored], /, **fields: Any) -> AnyStored:
         fields: values of the declared types: all fields without a default, and ``metadata``.
     """
     if not are_plain_data(fields.values()):
-        fields = {name: to_json_data(value) for name, value in fields.items()}
+        fields = {name: to_stored_data(value) for name, value in fields.items()}
     return create_stored(model, **fields)
 
 

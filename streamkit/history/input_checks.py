@@ -1,26 +1,23 @@
-"""The messages of a provider as a caller gives them: their form and their format are checked.
+"""Checks of what a conversion gets: a provider's messages that are parsed, and history that is rendered.
 
-Objects of an SDK in them become dicts. This module must not depend on a provider.
-
-The history that a renderer gets: JSON data only, and only media that some provider could read.
-
-A block is checked when it is created, but it can be changed afterwards, or be created without checks
-(``model_construct``). A request with such a value would fail in the JSON encoder or at the provider, so this module
-corrects it, for all targets at once. It must not depend on a provider.
+Messages must have the form and the format that the caller named; objects of an SDK in them become dicts. History gets
+JSON data only, and only media that some provider could read: a block is checked when it is created, but it can be
+changed afterwards, or be created without checks (``model_construct``), and a request with such a value would fail in
+the JSON encoder or at the provider. This module corrects it, for all targets at once. It depends on no provider.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, compress, repeat
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history.content import Block, Content, FileBlock, ImageBlock, ReasoningBlock, TextBlock
-from streamkit.history.stored_data import are_plain_data, to_json_data
+from streamkit.history.stored_data import are_plain_data, to_stored_data
 from streamkit.values.media import encode_binary, is_base64, normalize_data, parse_data_url
 from streamkit.values.message_format import FOREIGN, OWN, RateMessage
 from streamkit.values.model_copy import copy_with
@@ -132,6 +129,7 @@ def _to_dict(item: Any) -> Any:
 
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
+_type_of = attrgetter("type")
 
 
 def prepare_contents(
@@ -150,12 +148,14 @@ def prepare_contents(
         UnsupportedContent: a person's image or file has data that is no base64.
     """
     prepared = list(contents)
-    blocks = [block for content in contents for block in content.blocks]
+    blocks: list[Block] = []
+    for content in contents:
+        blocks += content.blocks
     if not is_json_data and not are_plain_data(chain.from_iterable(map(dict.values, map(vars, blocks)))):
         prepared = [_with_json_data(content) for content in contents]
         if not all(map(is_, prepared, contents)):
             changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
-    kinds = {block.type for block in blocks}
+    kinds = set(map(_type_of, blocks))
     for content in prepared if "image" in kinds or "file" in kinds else ():
         for block in content.blocks if content.speaker == "human" else ():
             if block.type in ("image", "file"):
@@ -188,7 +188,7 @@ def _with_json_data(content: Content) -> Content:
 def _block_with_json_data(block: AnyModel) -> AnyModel:
     updates = {}
     for name, value in block.__dict__.items():
-        data = to_json_data(value)
+        data = to_stored_data(value)
         if data is not value:
             updates[name] = data
     return copy_with(block, **updates) if updates else block

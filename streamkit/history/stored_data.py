@@ -15,7 +15,7 @@ from streamkit.json_text import join_surrogates
 from streamkit.values import json_data
 from streamkit.values.json_data import Convert, bytes_as_text, safe_text
 
-__all__ = ["are_plain_data", "is_plain_data", "to_json_data"]
+__all__ = ["are_plain_data", "is_plain_data", "to_stored_data"]
 
 #: The deepest nesting of stored data. Pydantic reads JSON of 200 levels, of which a content, a list of them and a run's
 #: state take some.
@@ -27,7 +27,7 @@ _PLAIN_IF_EMPTY = frozenset({dict, list, bool, type(None)})
 _BITS_OF_PLAIN_INTEGER = 64
 
 
-def to_json_data(value: Any, convert: Convert | None = None) -> Any:
+def to_stored_data(value: Any, convert: Convert | None = None) -> Any:
     """Return a value as JSON data that can be stored and sent; the same object if it is that already.
 
     The rules are those of ``values.json_data``. Halves of surrogate pairs become one character or U+FFFD: neither

@@ -23,7 +23,7 @@ from pydantic_core import to_jsonable_python
 
 from streamkit.history.content import FileBlock, ImageBlock, TextBlock
 from streamkit.history.result_parts import ResultPart, decode_text_file, read_part, result_parts
-from streamkit.history.stored_data import is_plain_data, to_json_data
+from streamkit.history.stored_data import is_plain_data, to_stored_data
 from streamkit.values.json_data import bytes_as_text, describe_object
 from streamkit.values.media import (
     is_base64,
@@ -222,7 +222,7 @@ def _to_file_data(data: str, media_type: str | None) -> dict[str, Any]:
 
 def _to_data(value: Any, conversion: _Conversion | None = None) -> Any:
     """Convert any value to JSON data."""
-    data = to_json_data(value, (conversion or _Conversion()).convert)
+    data = to_stored_data(value, (conversion or _Conversion()).convert)
     # Nothing is shared with the tool, which may change its value later.
     if isinstance(data, (dict, list)):
         return to_jsonable_python(data)
@@ -306,4 +306,4 @@ def _to_json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError):
-        return json.dumps(to_json_data(value), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(to_stored_data(value), ensure_ascii=False, separators=(",", ":"))

@@ -1,11 +1,11 @@
 """The type of a structured output: its JSON schema for the provider, and the validation of a model's JSON.
 
-It must not depend on a provider or a stream. How a schema is written into a request is decided by the providers.
+What can be shown of a type while its value is incomplete, its `Shape`, is derived once from the type: a model, a list
+and a dict are shown from their first character on, with what is there of them. Any other type (a date, an enum, a union
+of models) is shown when its value is complete and valid, because a prefix of it is not of that type.
 
-What can be shown of a type while its value is incomplete, derived once from the type.
-
-A model, a list and a dict are shown from their first character on, with what is there of them. Any other type (a date,
-an enum, a union of models) is shown when its value is complete and valid, because a prefix of it is not of that type.
+This module must not depend on a provider or a stream. How a schema is written into a request is decided by the
+providers.
 """
 
 from __future__ import annotations

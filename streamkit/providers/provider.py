@@ -2,24 +2,20 @@
 
 A provider is data and functions. The data is a frozen `Traits` object (``traits.py`` of its package). The functions are
 in modules of the same package with fixed names and are loaded on first use, so that reading a stream needs neither
-pydantic nor the code that builds requests:
+pydantic nor the code that builds requests. The protocols below have their signatures:
 
-    parser.py    create_parser(sink, traits)
-    messages.py  render_messages(contents, traits, options), build_request(rendered, traits, ...), convert_media
-    errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
-    importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
-    settings.py  read_settings(fields, traits), write_settings(writer, traits); only where `Traits.has_settings`
-    tool_definitions.py  read_tools(fields, traits), read_tool_choice(fields, traits); only where `has_settings`
-    encoder.py   create_writer(traits, options), error_body and error_event(status, message, code)
+    traits.py    the Traits: limits and rules, the meaning of errors and finish reasons, the format of messages
+    parser.py    create_parser; the structs of the chunks are in schema.py
+    messages.py  render_messages, build_request, and convert_media, the forms of which are in media.py
+    importer.py  parse_messages; only where `Traits.has_importer`
+    requests.py  read_tools, read_tool_choice, read_settings, write_settings; only where `Traits.has_settings`
+    writer.py    create_writer, error_body, error_event
+
+Two things are not in the package: the providers' registration (``PROVIDERS`` in its ``__init__.py`` lists them), and
+the rules by which a provider refuses requests, which only tests need (`Traits.request_rules` names their module).
 
 A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
-another provider, except for a wire format that contains another one.
-
-A parser that rewrites each chunk before another parser reads it, for differences that no trait describes.
-
-The modules of a provider's package as types, and what their functions return and take.
-
-``provider.py`` describes the modules. This one must not depend on any provider.
+another provider, except for a wire format that contains another one. This module must not depend on any provider.
 """
 
 from __future__ import annotations
@@ -221,21 +217,20 @@ class Provider:
         traits: its declared facts.
         package: the name of the package with its modules (see the docstring of this module).
         rewrite: applied to every chunk, as a dict, before it is parsed; for differences that no trait describes.
+
+    Attributes:
+        name: the name that users pass to ``Turn``; a part of every canonical id.
     """
 
     def __init__(self, traits: Traits, package: str = "", *, rewrite: Rewrite | None = None) -> None:
         self.traits = traits
+        self.name = traits.name
         self.package = package
         self.rewrite = rewrite
         self._create_parser: Callable[[Sink, Any], Parser] | None = None  # found once: every turn needs it
 
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
-
-    @property
-    def name(self) -> str:
-        """The name that users pass to ``Turn``; a part of every canonical id."""
-        return self.traits.name
 
     def parser(self, sink: Sink) -> Parser:
         """Return a parser for one turn that reports to ``sink``."""
@@ -260,7 +255,7 @@ class Provider:
     ) -> RenderedMessages:
         """Return a conversation as this provider's messages.
 
-        A tool's result may contain images and files (``tool_result_media.result_parts``), or they may be next to it.
+        A tool's result may contain images and files (``rendering.media.media_parts``), or they may be next to it.
         They never raise ``UnsupportedContent``: text replaces them if necessary, and ``changes`` reports that.
 
         Args:
@@ -279,7 +274,8 @@ class Provider:
         changes: list[str] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
         options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
-        rendered = self._messages.render_messages(prepared, self.traits, options)
+        module: MessagesModule = _import(self.package, "messages")
+        rendered = module.render_messages(prepared, self.traits, options)
         rendered.model = model
         rendered.changes[:0] = changes
         return rendered
@@ -320,7 +316,8 @@ class Provider:
         """
         from streamkit.tools.definition import to_definitions
 
-        build = partial(self._messages.build_request, rendered, self.traits, stream=stream)
+        module: MessagesModule = _import(self.package, "messages")
+        build = partial(module.build_request, rendered, self.traits, stream=stream)
         definitions = to_definitions(tools, self.name)
         if definitions:
             definitions = [self._adapt_tool(tool, rendered) for tool in definitions]
@@ -363,7 +360,8 @@ class Provider:
 
         try:
             check_media_data(block)
-            self._messages.convert_media(block, self.traits)
+            module: MessagesModule = _import(self.package, "messages")
+            module.convert_media(block, self.traits)
         except UnsupportedContent:
             return False
         return True
@@ -383,7 +381,8 @@ class Provider:
         """
         if not self.traits.has_importer:
             raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
-        return self._importer.parse_messages(messages, self.traits, system=system, changes=changes)
+        module: ImporterModule = _import(self.package, "importer")
+        return module.parse_messages(messages, self.traits, system=system, changes=changes)
 
     def emit(
         self,
@@ -426,7 +425,7 @@ class Provider:
         framing: Framing | None = None,
         usage_chunk: bool = True,
     ) -> Writer:
-        """Return a writer of one response: ``streamkit.writer`` describes it.
+        """Return a writer of one response: ``registry.writer`` describes it.
 
         Args:
             response_id: the id of the response; None: that of the first event that has one.
@@ -438,7 +437,8 @@ class Provider:
         from streamkit.providers.writing.wire_writer import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
-        return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
+        module: WriterModule = _import(self.package, "writer")
+        return module.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
 
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of this provider's response to a request that failed.
@@ -448,11 +448,13 @@ class Provider:
             message: the sentence for people.
             code: the provider's own code, type or name of the error; None for the usual one of that status.
         """
-        return self._encoder.error_body(status, message, code)
+        module: WriterModule = _import(self.package, "writer")
+        return module.error_body(status, message, code)
 
     def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
         """Return the frame that reports an error within a stream; the arguments are those of ``error_body``."""
-        return self._encoder.error_event(status, message, code)
+        module: WriterModule = _import(self.package, "writer")
+        return module.error_event(status, message, code)
 
     def request_reader(self) -> RequestReader:
         """Return the functions that read a request's body.
@@ -462,36 +464,17 @@ class Provider:
         """
         if not (self.traits.has_settings and self.traits.has_importer):
             raise UsageError(f"requests of the provider {self.name!r} cannot be read")
-        tools: RequestsModule = _import(self.package, "requests")
-        return RequestReader(tools.read_tools, tools.read_tool_choice, self._settings.read_settings)
+        module: RequestsModule = _import(self.package, "requests")
+        return RequestReader(module.read_tools, module.read_tool_choice, module.read_settings)
 
     def write_settings(self, writer: SettingsWriter) -> None:
         """Write settings into a request's body, and report those that the provider cannot have."""
         if self.traits.has_settings:
-            self._settings.write_settings(writer, self.traits)
+            module: RequestsModule = _import(self.package, "requests")
+            module.write_settings(writer, self.traits)
         else:
             writer.write_limit()
             writer.write_rest()
-
-    @property
-    def _messages(self) -> MessagesModule:
-        module: MessagesModule = _import(self.package, "messages")
-        return module
-
-    @property
-    def _importer(self) -> ImporterModule:
-        module: ImporterModule = _import(self.package, "importer")
-        return module
-
-    @property
-    def _settings(self) -> RequestsModule:
-        module: RequestsModule = _import(self.package, "requests")
-        return module
-
-    @property
-    def _encoder(self) -> WriterModule:
-        module: WriterModule = _import(self.package, "writer")
-        return module
 
 
 @cache

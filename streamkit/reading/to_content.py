@@ -26,7 +26,7 @@ from streamkit.history import (
     ToolCallBlock,
 )
 from streamkit.history.content import create_block, create_stored
-from streamkit.history.stored_data import is_plain_data, to_json_data
+from streamkit.history.stored_data import is_plain_data, to_stored_data
 from streamkit.json_text import nests_deeper, to_plain
 
 __all__ = ["choice_to_content", "to_tool_call_block"]
@@ -56,7 +56,7 @@ def choice_to_content(
         **{name: value for name, value in identity.items() if value is not None},
     }
     blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
-    return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_json_data(metadata))
+    return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_stored_data(metadata))
 
 
 def _to_block(block: Block, origin: dict[str, Any]) -> Any:
@@ -110,25 +110,25 @@ def to_tool_call_block(call: ToolCall, origin: dict[str, Any]) -> ToolCallBlock:
         call: the call.
         origin: the metadata that names what made it: its provider, endpoint and model.
     """
-    metadata = {**origin, **to_json_data(to_plain(call.metadata))} if call.metadata else dict(origin)
+    metadata = {**origin, **to_stored_data(to_plain(call.metadata))} if call.metadata else dict(origin)
     if call.raw_id is not None:
-        metadata["raw_id"] = to_json_data(call.raw_id)
+        metadata["raw_id"] = to_stored_data(call.raw_id)
     parameters: Any = {}
     if isinstance(call.arguments, (dict, str)):
         parameters = dict(call.arguments) if isinstance(call.arguments, dict) else call.arguments
     if call.state != "complete":
-        raw_arguments = to_json_data(call.arguments_text)
+        raw_arguments = to_stored_data(call.arguments_text)
         parameters = raw_arguments if call.kind == "custom" else {}
         metadata |= {"raw_arguments": raw_arguments, "state": call.state}
     elif not is_plain_data(parameters):  # plain data is neither deep nor to be converted
         if nests_deeper(parameters, STORED_NESTING):  # it may run, but such JSON cannot be read again
-            parameters, metadata["raw_arguments"] = {}, to_json_data(call.arguments_text)
+            parameters, metadata["raw_arguments"] = {}, to_stored_data(call.arguments_text)
         else:
-            parameters = to_json_data(parameters)
+            parameters = to_stored_data(parameters)
     return create_stored(
         ToolCallBlock,
         id=call.id,
-        name=to_json_data(call.name),
+        name=to_stored_data(call.name),
         parameters=parameters,
         kind=call.kind,
         metadata=metadata,

@@ -1,10 +1,6 @@
-"""Inspection of a function: its name, its docstring, its parameters and their types, how it is called.
+"""A function as a tool: its name, docstring and kind, the schema of its parameters, and the check of arguments.
 
-It creates no schema and calls nothing.
-
-A function's parameters as a JSON schema, and the validation of a model's arguments.
-
-Invalid arguments are described in a sentence for the model. It calls nothing.
+Invalid arguments are described in a sentence for the model. This module calls no tool.
 """
 
 from __future__ import annotations
@@ -97,16 +93,20 @@ def docstring_of(function: Callable[..., Any] | None) -> tuple[str, dict[str, st
     """Return the first paragraph of a docstring, and the descriptions of the parameters in its Args section."""
     text = inspect.getdoc(_plain(function)) if function is not None else None
     lines = (text or "").splitlines()
+    start = len(lines)  # of the Args section
+    for number, line in enumerate(lines):
+        if _SECTION.fullmatch(line):
+            start = number
+            break
     paragraph: list[str] = []
-    for line in lines:
-        if not line.strip() or _SECTION.fullmatch(line):
+    for line in lines[:start]:
+        if not line.strip():
             break
         paragraph.append(line.strip())
-    descriptions: dict[str, list[str]] = {}
-    start = next((n + 1 for n, line in enumerate(lines) if _SECTION.fullmatch(line)), len(lines))
+    descriptions: dict[str, str] = {}
     depth: int | None = None
     name = ""
-    for line in lines[start:]:
+    for line in lines[start + 1 :]:
         indent = len(line) - len(line.lstrip())
         if not line.strip():
             continue
@@ -116,10 +116,10 @@ def docstring_of(function: Callable[..., Any] | None) -> tuple[str, dict[str, st
         match = _ARGUMENT.fullmatch(line.strip()) if indent <= depth else None
         if match:
             name = match[1]
-            descriptions[name] = [match[2]]
+            descriptions[name] = match[2]
         elif name:
-            descriptions[name].append(line.strip())
-    return " ".join(paragraph), {name: " ".join(parts).strip() for name, parts in descriptions.items()}
+            descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
+    return " ".join(paragraph), descriptions
 
 
 def is_context(hint: Any) -> bool:
@@ -158,7 +158,8 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     while isinstance(inner, functools.partial):
         fixed |= inner.keywords.keys()
         inner = inner.func
-    return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.name not in fixed]
+    parameters = list(inspect.signature(function).parameters.values())
+    return [parameter for parameter in parameters if parameter.name not in fixed] if fixed else parameters
 
 
 def context_parameter(tool: str, function: Callable[..., Any] | None) -> str | None:
@@ -205,7 +206,7 @@ def check_context_parameter(tool: str, parameter: inspect.Parameter, other: str 
         raise UsageError(f"tool {tool}: {other!r} and {parameter.name!r} are both a ToolContext; keep one of them")
 
 
-def warn_of_unclear(tool: str, function: Callable[..., Any], description: str | None) -> None:
+def warn_of_unclear(tool: str, function: Callable[..., Any], *, is_described: bool) -> None:
     """Warn of a function that a model cannot use well: without a docstring, or with parameters of any type.
 
     The warning is located at the function, so that Python shows it once for each, however often a tool is made of it.
@@ -213,10 +214,10 @@ def warn_of_unclear(tool: str, function: Callable[..., Any], description: str | 
     Args:
         tool: the tool's name.
         function: its function, whose parameters make the schema.
-        description: the tool's own description, if it has one.
+        is_described: whether the tool has a description, its own or that of the function.
     """
     problems: list[str] = []
-    if description is None and not docstring_of(function)[0]:
+    if not is_described:
         problems.append("has no description: give its function a docstring, or pass description=")
     try:
         parameters = parameters_of(function)
@@ -278,17 +279,24 @@ class Signature:
         except (TypeError, ValueError, NameError) as error:
             raise UsageError(f"tool {name}: the parameters of {function!r} cannot be read ({error})") from None
         for parameter in parameters:
-            hint = self._resolve_annotation(function, parameter)
+            try:
+                hint = annotation_of(function, parameter)
+            except (NameError, TypeError, SyntaxError, AttributeError) as error:
+                raise UsageError(
+                    f"tool {name}: the annotation {parameter.annotation!r} of parameter {parameter.name!r} cannot be "
+                    f"resolved ({error}); define or import its names at the top of the function's module"
+                ) from None
             if is_context(hint):
                 check_context_parameter(name, parameter, self.context_parameter)
                 self.context_parameter = parameter.name
                 continue
-            self._check(parameter, parameters)
+            _check_parameter(name, parameter, parameters)
             default = ... if parameter.default is inspect.Parameter.empty else parameter.default
             field = f"parameter_{len(fields)}"
             fields[field] = (hint, default)
             self._names[field] = parameter.name
         names = self._names
+        # A TypedDict in an annotation gets this configuration too, so other fields keep their names.
         config = ConfigDict(extra="forbid", alias_generator=lambda field: names.get(field, field))
         try:
             self._model: type[BaseModel] = create_model(name, __config__=config, **fields)
@@ -301,27 +309,6 @@ class Signature:
         renamed._tool = name
         return renamed
 
-    def _resolve_annotation(self, function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-        try:
-            return annotation_of(function, parameter)
-        except (NameError, TypeError, SyntaxError, AttributeError) as error:
-            raise UsageError(
-                f"tool {self._tool}: the annotation {parameter.annotation!r} of parameter {parameter.name!r} cannot be "
-                f"resolved ({error}); define or import its names at the top of the function's module"
-            ) from None
-
-    def _check(self, parameter: inspect.Parameter, parameters: list[inspect.Parameter]) -> None:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
-            raise UsageError(
-                f"tool {self._tool}: {stars}{parameter.name} cannot be part of a schema; name the parameters, or set "
-                "the schema with Tool(name=, description=, parameters=, function=)"
-            )
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise UsageError(f"tool {self._tool}: {parameter.name!r} is positional-only; tools are called by keyword")
-        if parameter is parameters[0] and parameter.name == "self" and parameter.annotation is parameter.empty:
-            raise UsageError(f"tool {self._tool}: pass a bound method: tool(object.{self._tool})")
-
     def json_schema(self, descriptions: dict[str, str]) -> dict[str, Any]:
         """Return the schema for the model, with the descriptions of the parameters by their names."""
         try:
@@ -330,15 +317,12 @@ class Signature:
             raise UsageError(f"tool {self._tool}: no JSON schema for its parameters: {_first_line(error)}") from error
         properties = schema.get("properties", {})
         for field, name in self._names.items():
-            member = properties.get(self._alias(field))
+            member = properties.get(self._model.model_fields[field].alias or field)
             if member is not None and name in descriptions:
                 member.setdefault("description", descriptions[name])
         ordered = {"type": "object", "properties": properties, **schema}
         ordered.pop("description", None)  # the model class's own docstring, which is pydantic's
         return dict(without_titles(ordered))
-
-    def _alias(self, field: str) -> str:
-        return self._model.model_fields[field].alias or field
 
     def validate(self, arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments: coerced, with models built and defaults filled in.
@@ -356,6 +340,20 @@ class Signature:
         return {name: getattr(values, field) for field, name in self._names.items()}
 
 
+def _check_parameter(tool: str, parameter: inspect.Parameter, parameters: list[inspect.Parameter]) -> None:
+    """Check that a call can pass a parameter by its name."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+        raise UsageError(
+            f"tool {tool}: {stars}{parameter.name} cannot be part of a schema; name the parameters, or set "
+            "the schema with Tool(name=, description=, parameters=, function=)"
+        )
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise UsageError(f"tool {tool}: {parameter.name!r} is positional-only; tools are called by keyword")
+    if parameter is parameters[0] and parameter.name == "self" and parameter.annotation is parameter.empty:
+        raise UsageError(f"tool {tool}: pass a bound method: tool(object.{tool})")
+
+
 def object_schema(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return an explicit schema, which must be an object's, with ``properties``: OpenAI refuses one without them."""
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
@@ -366,7 +364,7 @@ def object_schema(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 def without_titles(schema: Any) -> Any:
     """Return the schema without pydantic's ``title``s, which repeat the names. A property named title is kept."""
     if isinstance(schema, list):
-        return [without_titles(item) for item in schema]
+        return list(map(without_titles, schema))
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Conversion of a tool's schema to the form that a provider's strict mode takes.
+"""Conversion of tools' schemas to the form that a provider's strict mode takes.
 
 Strict modes compile the schema to a grammar, so each takes a subset of JSON Schema and refuses requests with anything
 else. What they have in common is implemented here, their differences are data (``StrictProfile``), which is declared by
@@ -12,16 +12,14 @@ the providers: this module depends on none of them.
 * A keyword that gives the schema another shape (``patternProperties``, ``prefixItems``, ``not``) is a ``UsageError``.
 * ``oneOf`` becomes ``anyOf``, ``const`` an ``enum`` with one value, a single ``allOf`` is merged: forms that all
   targets take.
-
-The profile of a provider's strict mode, as data. ``strict_schema`` applies it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from streamkit.errors import UsageError
 from streamkit.tools.placeholder_nulls import accepts_null
@@ -31,6 +29,7 @@ __all__ = [
     "StrictProfile",
     "StrictSchema",
     "check_strict",
+    "strict_parameters",
 ]
 
 
@@ -418,3 +417,51 @@ def _depth(node: Mapping[str, Any], root: Mapping[str, Any], known: dict[str, in
     if "items" in node:
         inner.append(node["items"])
     return (node.get("type") == "object") + max((_depth(part, root, known) for part in inner), default=0)
+
+
+class _StrictTool(Protocol):
+    """What a tool's strict schema depends on: a ``Tool`` or a definition of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def strict(self) -> bool: ...
+
+
+def strict_parameters(tools: Iterable[_StrictTool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
+    """Return the converted parameters of the strict tools, by the tool's name.
+
+    Args:
+        tools: all tools of the request.
+        profile: the target's profile; None if it has no strict mode.
+
+    Raises:
+        UsageError: a schema, or all of them together, cannot be converted; the message gives the tool, the path and the
+            reason.
+    """
+    all_tools = list(tools)
+    strict_tools = [tool for tool in all_tools if tool.strict]
+    if profile is None or (profile.all_or_none and len(strict_tools) < len(all_tools)):
+        return {}
+    converted: dict[str, dict[str, Any]] = {}
+    fields = optional = unions = 0
+    for tool in strict_tools:
+        schema = StrictSchema(f"tool {tool.name}", tool.parameters, profile)
+        converted[tool.name] = schema.parameters()
+        fields += schema.properties
+        optional += schema.optional
+        unions += schema.unions
+    for subject, count, limit in (
+        ("strict tools", len(strict_tools), profile.tools),
+        ("properties", fields, profile.fields),
+        ("properties that are not required", optional, profile.optional),
+        ("properties of several types", unions, profile.unions),
+    ):
+        if limit is not None and count > limit:
+            raise UsageError(
+                f"the strict tools of a request to {profile.target} may have {limit} {subject}, but these have "
+                f"{count}: {', '.join(converted)}; make fewer of them strict"
+            )
+    return converted

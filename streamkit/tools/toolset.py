@@ -1,15 +1,7 @@
-"""A set of tools: a selection of tools, renamed or configured, without changing them.
+"""Lists and sets of tools: what ``tools=`` takes, by name, and selections of it, renamed or configured.
 
-It is a sequence of tools and is accepted wherever a list of tools is. It must not depend on the source of tools.
-
-Lists of tools: what ``tools=`` takes, by name, and the strict schemas of all tools of a request.
-
-This module must not depend on providers; what a strict mode takes is in their profiles.
-
-The names of tools that are most similar to an unknown one, for messages.
-
-The unknown name comes from a model, so only its beginning is compared: the cost of ``difflib`` grows with the square of
-the length, and a name of 320 kB would stop the event loop for seconds.
+A set is a sequence of tools and is accepted wherever a list of tools is. This module depends neither on the source of
+tools nor on providers.
 """
 
 from __future__ import annotations
@@ -17,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, TypeAlias, Unpack, overload
+from typing import Any, TypeAlias, Unpack, overload
 
 from streamkit.errors import UsageError
 from streamkit.tools.custom import declared_name
 from streamkit.tools.json_schema import short_json
-from streamkit.tools.strict_schema import StrictProfile, StrictSchema
 from streamkit.tools.tool import Tool, ToolOptions
 
 __all__ = [
@@ -30,43 +21,8 @@ __all__ = [
     "ToolSet",
     "quote_name",
     "sort_by_similarity",
-    "strict_parameters",
     "to_tools",
 ]
-
-
-_COMPARED = 64  # characters of the unknown name: the names of tools have at most 64
-
-
-_COMPARED_NAMES = 256  # of the known ones; those after them are listed in their own order
-
-
-_SHOWN = 100  # characters of the unknown name in a message
-
-
-def sort_by_similarity(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names, the most similar to *name* first; case is ignored.
-
-    Args:
-        name: a name of any length, of which the first 64 characters count.
-        known: the names of tools.
-    """
-    names = list(known)
-    compared, rest = names[:_COMPARED_NAMES], names[_COMPARED_NAMES:]
-    matcher = SequenceMatcher(None, autojunk=False)
-    matcher.set_seq2(name[:_COMPARED].lower())  # difflib keeps its index of the second text
-    distances: dict[str, float] = {}
-    for other in compared:
-        matcher.set_seq1(other[:_COMPARED].lower())
-        distances[other] = -matcher.ratio()
-    return sorted(compared, key=distances.__getitem__) + rest
-
-
-def quote_name(name: str) -> str:
-    """Return a name in quotes for a message; of a long one its beginning and its length."""
-    if len(name) <= _SHOWN:
-        return repr(name)
-    return f"{name[:_SHOWN]!r}... ({len(name)} characters)"
 
 
 #: What ``tools=`` takes: functions, tools, and a provider's own declarations (``{"type": "web_search"}``).
@@ -124,54 +80,6 @@ def _to_declared_tool(declaration: Mapping[str, Any], others: Collection[str]) -
     declared = Tool(name=name)
     declared.declaration = dict(declaration)
     return declared
-
-
-class _StrictTool(Protocol):
-    """What a tool's strict schema depends on: a ``Tool`` or a definition of one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def parameters(self) -> dict[str, Any]: ...
-    @property
-    def strict(self) -> bool: ...
-
-
-def strict_parameters(tools: Iterable[_StrictTool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
-    """Return the converted parameters of the strict tools, by the tool's name.
-
-    Args:
-        tools: all tools of the request.
-        profile: the target's profile; None if it has no strict mode.
-
-    Raises:
-        UsageError: a schema, or all of them together, cannot be converted; the message gives the tool, the path and the
-            reason.
-    """
-    all_tools = list(tools)
-    strict_tools = [tool for tool in all_tools if tool.strict]
-    if profile is None or (profile.all_or_none and len(strict_tools) < len(all_tools)):
-        return {}
-    converted: dict[str, dict[str, Any]] = {}
-    fields = optional = unions = 0
-    for tool in strict_tools:
-        schema = StrictSchema(f"tool {tool.name}", tool.parameters, profile)
-        converted[tool.name] = schema.parameters()
-        fields += schema.properties
-        optional += schema.optional
-        unions += schema.unions
-    for subject, count, limit in (
-        ("strict tools", len(strict_tools), profile.tools),
-        ("properties", fields, profile.fields),
-        ("properties that are not required", optional, profile.optional),
-        ("properties of several types", unions, profile.unions),
-    ):
-        if limit is not None and count > limit:
-            raise UsageError(
-                f"the strict tools of a request to {profile.target} may have {limit} {subject}, but these have "
-                f"{count}: {', '.join(converted)}; make fewer of them strict"
-            )
-    return converted
 
 
 _MOST_NAMES = 20  # in a message
@@ -315,3 +223,37 @@ class ToolSet(Sequence[Tool]):
         more = f" and {len(nearest) - _MOST_NAMES} more" if len(nearest) > _MOST_NAMES else ""
         available = f"the tools are: {', '.join(nearest[:_MOST_NAMES])}{more}" if nearest else "the set is empty"
         return UsageError(f"no tool has the name {quote_name(str(name))}; {available}")
+
+
+# ---------------------------------------------------------------- unknown names, in messages
+
+# An unknown name comes from a model, so only its beginning is compared: the cost of ``difflib`` grows with the square
+# of the length, and a name of 320 kB would stop the event loop for seconds.
+_COMPARED = 64  # characters of the unknown name: the names of tools have at most 64
+_COMPARED_NAMES = 256  # of the known ones; those after them are listed in their own order
+_SHOWN = 100  # characters of the unknown name in a message
+
+
+def sort_by_similarity(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names, the most similar to *name* first; case is ignored.
+
+    Args:
+        name: a name of any length, of which the first 64 characters count.
+        known: the names of tools.
+    """
+    names = list(known)
+    compared, rest = names[:_COMPARED_NAMES], names[_COMPARED_NAMES:]
+    matcher = SequenceMatcher(None, autojunk=False)
+    matcher.set_seq2(name[:_COMPARED].lower())  # difflib keeps its index of the second text
+    distances: dict[str, float] = {}
+    for other in compared:
+        matcher.set_seq1(other[:_COMPARED].lower())
+        distances[other] = -matcher.ratio()
+    return sorted(compared, key=distances.__getitem__) + rest
+
+
+def quote_name(name: str) -> str:
+    """Return a name in quotes for a message; of a long one its beginning and its length."""
+    if len(name) <= _SHOWN:
+        return repr(name)
+    return f"{name[:_SHOWN]!r}... ({len(name)} characters)"

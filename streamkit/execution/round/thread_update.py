@@ -28,7 +28,7 @@ from streamkit.calls import CLIENT_ITEM, CLIENT_ITEM_REFERENCE, StreamWarning, T
 from streamkit.errors import UsageError
 from streamkit.history import Block, Content, ReasoningBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.content import create_stored
-from streamkit.history.stored_data import to_json_data
+from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import ERROR_LIMIT, RESULT_LIMIT, describe_unwritable, limit_text, to_stored_result
 from streamkit.providers import registry
 from streamkit.providers.contract.origin import RenderOptions, origin_metadata
@@ -356,7 +356,7 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
     for block in assistant.blocks:
         result = approved.get(block.id) if isinstance(block, ToolCallBlock) else None
         if result is not None and isinstance(block, ToolCallBlock) and fields.isdisjoint(block.metadata):
-            arguments = to_json_data(result.metadata["approved_arguments"])
+            arguments = to_stored_data(result.metadata["approved_arguments"])
             if block.kind == "custom" and len(arguments) == 1:
                 [arguments] = arguments.values()
             metadata = {**block.metadata, "original_arguments": block.parameters}
@@ -378,19 +378,19 @@ def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_
     value, error = to_stored_result(result.value, limit=RESULT_LIMIT), result.error
     if has_other_arguments and "approved_arguments" in result.metadata:
         arguments = json.dumps(result.metadata["approved_arguments"], ensure_ascii=False, default=str)
-        note = to_json_data(f"A person approved this call with other arguments, and it ran with: {arguments}")
+        note = to_stored_data(f"A person approved this call with other arguments, and it ran with: {arguments}")
         if error is not None:
             error = f"{error} {note}"
         else:
             value = f"{note}\n{value}" if isinstance(value, str) else {"note": note, "result": value}
     return create_stored(
         ToolResponseBlock,
-        call_id=to_json_data(result.call.id),
-        name=to_json_data(result.call.name),
+        call_id=to_stored_data(result.call.id),
+        name=to_stored_data(result.call.name),
         result=value,
         status=result.status,
-        error=None if error is None else to_json_data(error),
-        metadata={**to_json_data(result.metadata), **origin} if result.metadata else origin,
+        error=None if error is None else to_stored_data(error),
+        metadata={**to_stored_data(result.metadata), **origin} if result.metadata else origin,
     )
 
 

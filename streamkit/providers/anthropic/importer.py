@@ -18,7 +18,7 @@ from typing import Any
 from streamkit.history import Content, FileBlock, ImageBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
 from streamkit.history.content import create_block, create_stored
-from streamkit.history.stored_data import to_json_data
+from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
@@ -91,7 +91,7 @@ def _read_system(builder: ContentBuilder, system: Any) -> None:
 def _read_system_message(builder: ContentBuilder, message: Json) -> None:
     """Read a system message in its place among the others, with its fields; one without content is kept as it is."""
     builder.report_unread(message, _SYSTEM_MESSAGE_FIELDS, "a message")
-    fields = {name: to_json_data(message[name]) for name in SYSTEM_MESSAGE_FIELDS if message.get(name) is not None}
+    fields = {name: to_stored_data(message[name]) for name in SYSTEM_MESSAGE_FIELDS if message.get(name) is not None}
     _read_system(builder, message.get("content"))
     if fields and not builder.speaker:
         builder.opaque("system", message)
@@ -154,7 +154,7 @@ def _media_metadata(builder: ContentBuilder, block: Json) -> Json:
     """Return what an image or a document has beside its data: a cache mark and the fields that only this wire has."""
     own = OWN_MEDIA_FIELDS[block["type"]]
     builder.report_unread(block, _MEDIA_FIELDS | set(own), f"a block of the type {block['type']!r}")
-    fields = {name: to_json_data(block[name]) for name in own if block.get(name) is not None}
+    fields = {name: to_stored_data(block[name]) for name in own if block.get(name) is not None}
     return _cache_metadata(block) | (builder.provider_metadata(fields) if fields else {})
 
 
@@ -253,8 +253,8 @@ class _AssistantReader:
         self._add(
             create_stored(
                 ReasoningBlock,
-                text=to_json_data(block["thinking"]),
-                signature=to_json_data(signature) if isinstance(signature, str) and signature else None,
+                text=to_stored_data(block["thinking"]),
+                signature=to_stored_data(signature) if isinstance(signature, str) and signature else None,
                 metadata=self._builder.own_metadata(_extra_fields(block, _THINKING_FIELDS)),
             )
         )

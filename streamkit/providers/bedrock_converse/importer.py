@@ -17,7 +17,7 @@ from typing import Any
 from streamkit.history import Content, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block
-from streamkit.history.stored_data import to_json_data
+from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import to_stored_part
 from streamkit.providers.bedrock_converse.media import parse_media_part
 from streamkit.providers.bedrock_converse.requests import read_cache_point
@@ -141,7 +141,7 @@ def _result_part(part: Any) -> Any:
     if part.keys() == {"text"}:
         return {"type": "text", "text": part["text"]}
     if part.keys() == {"json"}:  # one of several: history has no part for data
-        return {"type": "text", "text": compact_json(to_json_data(part["json"]))}
+        return {"type": "text", "text": compact_json(to_stored_data(part["json"]))}
     media = parse_media_part(part)
     return part if media is None else to_stored_part(media)
 

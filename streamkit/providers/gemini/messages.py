@@ -186,9 +186,10 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         self._closed_calls: dict[str, _Call] = {}  # the last call with a result, by the id in history
         self._model = ""  # the model that made the content
 
-    def begin_content(self, content: Content) -> None:
-        """Store the model that made the content."""
+    def add(self, content: Content) -> None:
+        """Render the next content; its parts depend on the model that made it."""
         self._model = next(iter(models_of(content.metadata)), "")
+        super().add(content)
 
     def finish(self) -> None:
         """Put results first and in call order, and sign the first call of each step."""

@@ -162,13 +162,11 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
 
     Attributes:
         call_names: the names of the tools that were called, by the call's id in history.
-        call_places: the places of the calls of the last assistant message, by target id.
     """
 
     def __init__(self, traits: ChatDialect, options: RenderOptions) -> None:
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
-        self.call_places: dict[str, int] = {}
         self._requires_signature = requires_signature(options.model) and not traits.reasoning_details
         self._has_reasoning: list[bool] = []  # for each content, whether its reasoning is sent back
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
@@ -369,10 +367,6 @@ class AssistantRenderer(RoleRenderer[ChatDialect]):
             if (extra := self.own_state(block, "extra_content")) is not None:
                 call["extra_content"] = extra
         return call
-
-    def results_flushed(self) -> None:
-        """Forget the calls of the last assistant message."""
-        self.call_places = {}
 
 
 def _write_content_blocks(message: Json) -> None:

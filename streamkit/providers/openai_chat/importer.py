@@ -17,7 +17,7 @@ from typing import Any, Literal
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, read_cache_mark
 from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block, create_stored
-from streamkit.history.stored_data import to_json_data
+from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.openai_chat.content_reader import (
     reasoning_block_text,
@@ -193,7 +193,7 @@ class _AssistantMessage:
                 "reasoning_opaque": opaque if isinstance(opaque, str) and opaque else None,
             }
             metadata = self._builder.own_metadata({name: value for name, value in state.items() if value is not None})
-            self._builder.add_block("ai", create_stored(ReasoningBlock, text=to_json_data(text), metadata=metadata))
+            self._builder.add_block("ai", create_stored(ReasoningBlock, text=to_stored_data(text), metadata=metadata))
 
     def _read_part(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None

@@ -18,7 +18,7 @@ from streamkit.calls import CLIENT_ITEM
 from streamkit.history import Content, OpaqueBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint
 from streamkit.history.content import CACHE_BREAKPOINT, create_block, create_stored
-from streamkit.history.stored_data import to_json_data
+from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import parse_result
 from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.openai_responses.client_items import (
@@ -191,9 +191,9 @@ def _reasoning_block(builder: ContentBuilder, item: Json) -> ReasoningBlock:
     texts = [text for text in summary or content if isinstance(text, str)]
     return create_stored(
         ReasoningBlock,
-        text=to_json_data("\n\n".join(texts)),
+        text=to_stored_data("\n\n".join(texts)),
         kind="summary" if summary else "text",
-        opaque=to_json_data(item),
+        opaque=to_stored_data(item),
         metadata=builder.own_metadata(),
     )
 

@@ -178,7 +178,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
         if self.messages and self.messages[0]["role"] != "user":
-            self.begin_with_user(self.text_block("(continued)"))
+            self.messages.insert(0, {"role": "user", self.parts_field: [self.text_block("(continued)")]})
+            self.report("a user message '(continued)' was put in front: the first message must be a user's")
 
 
 def _is_text(part: Any) -> bool:

@@ -3,13 +3,8 @@
 Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
 apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
 after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages,
-merging, buffered results and the record of which content made which message are here. This module depends on no
-provider.
-
-The ids of the calls and results in one rendered conversation.
-
-`streamkit.ids` determines the form of the ids. This module finds the call of each result if history contains an
-id several times. It must not depend on a provider.
+merging, buffered results, the id of each call and result (in the form that `streamkit.ids` determines), and the record
+of which content made which message are here. This module depends on no provider.
 """
 
 from __future__ import annotations
@@ -149,8 +144,18 @@ class MessageRenderer(Generic[AnyTraits]):
                 self.report("the name of a message's author was left out: the target has no field for it")
             self.add(content)
         self.finish()
+        found: dict[int, tuple[int, int]] = {}  # by the number of a content, which messages contain it
+        for number, message in enumerate(self.messages):
+            if (marked := self._contents_of.get(id(message))) is not None:
+                for member in marked[1]:
+                    found[member] = (found[member][0] if member in found else number, number + 1)
+        spans: list[tuple[int, int]] = []
+        span = (0, 0)
+        for number in range(len(contents)):
+            span = found[number] if number in found else (span[1], span[1])
+            spans.append(span)
         system = "\n\n".join(self.system) or None
-        return RenderedMessages(self.messages, system, self._spans(len(contents)), self.request_fields, self.changes)
+        return RenderedMessages(self.messages, system, spans, self.request_fields, self.changes)
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
@@ -257,20 +262,6 @@ class MessageRenderer(Generic[AnyTraits]):
         """The number of the content that is being rendered."""
         return self._content
 
-    def _spans(self, count: int) -> list[tuple[int, int]]:
-        found: dict[int, tuple[int, int]] = {}
-        contents_of = self._contents_of
-        for number, message in enumerate(self.messages):
-            if (marked := contents_of.get(id(message))) is not None:
-                for content in marked[1]:
-                    found[content] = (found[content][0] if content in found else number, number + 1)
-        spans: list[tuple[int, int]] = []
-        span = (0, 0)
-        for content in range(count):
-            span = found[content] if content in found else (span[1], span[1])
-            spans.append(span)
-        return spans
-
 
 def cache_mark(block: Block) -> CacheMark | None:
     """Return the block's cache mark; None if it has none, or none of a valid form."""
@@ -304,7 +295,6 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
         if content.speaker not in ("human", "tool", "ai"):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
             return
-        self.begin_content(content)
         speaker = content.speaker
         last_role = "user"
         pushed: list[Any] = []
@@ -329,9 +319,6 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
     def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
         """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
         return parts
-
-    def begin_content(self, content: Content) -> None:
-        """Prepare for the blocks of a content."""
 
     def result_parts(self, block: ToolResponseBlock) -> list[Any]:
         """Return the parts for the result of a call."""
@@ -360,12 +347,6 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
         else:
             self.append({"role": role, self.parts_field: list(parts)}, contents)
 
-    def begin_with_user(self, part: Any) -> None:
-        """Insert a user message with this part in front if the first message is the model's."""
-        if self.messages and self.messages[0]["role"] != "user":
-            self.messages.insert(0, {"role": "user", self.parts_field: [part]})
-            self.report("a user message '(continued)' was put in front: the first message must be a user's")
-
     def add_system(self, content: Content) -> None:
         """Add a system message to the system text, wherever it is in the conversation."""
         if self.messages:
@@ -386,10 +367,14 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     Results are buffered until another message follows, so that they can be sorted by their calls. A user message after
     them contains the images and files of results that a tool message cannot contain.
+
+    Attributes:
+        call_places: the places of the calls of the last assistant message, by target id, for the order of results.
     """
 
     def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
         super().__init__(traits, options)
+        self.call_places: dict[str, int] = {}
         # For each buffered result: the position of its call, the message, its blocks for the user message, its content.
         self._results: list[tuple[int, Json, list[Block], int]] = []
         self._tool_media: list[Media] = []  # images and files next to the results
@@ -487,14 +472,13 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     def flush_results(self) -> None:
         """Append the buffered results in the order of their calls, and the user message with their media."""
+        self.call_places = {}
         if not self._result_contents:
-            self.results_flushed()
             return
         results = sorted(self._results, key=itemgetter(0)) if len(self._results) > 1 else self._results
         media = self.tool_media(self._tool_media)
         contents = sorted(self._result_contents)
         self._results, self._tool_media, self._result_contents = [], [], set()
-        self.results_flushed()
         for _, message, _, content in results:
             self.append(message, [content])
         shown = [blocks for _, _, blocks, _ in results if blocks]
@@ -502,6 +486,3 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
             number, self._content = self._content, contents[-1]
             self.add_user(user_blocks)
             self._content = number
-
-    def results_flushed(self) -> None:
-        """Discard the calls of the flushed results."""
