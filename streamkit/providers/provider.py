@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from streamkit.providers.requests.settings import SettingsWriter
     from streamkit.providers.writing.provider_writer import Writer
     from streamkit.providers.writing.wire_writer import WriterOptions
-    from streamkit.tools import Tool
     from streamkit.tools.definition import OfferedTool
+    from streamkit.tools.toolset import AnyTool
 
 __all__ = [
     "ChoiceSink",
@@ -294,7 +294,7 @@ class Provider:
         self,
         rendered: RenderedMessages,
         *,
-        tools: Sequence[Tool | OfferedTool] = (),
+        tools: Sequence[AnyTool | OfferedTool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
         output: OutputType[Any] | None = None,
@@ -304,7 +304,7 @@ class Provider:
         Args:
             rendered: the messages, as ``render`` returned them or with ``messages`` replaced by the caller's own. They
                 are not modified; ``changes`` receives a sentence for each change of this request.
-            tools: the tools to offer, or their definitions.
+            tools: functions, tools, definitions, and the provider's own declarations.
             tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
             stream: whether the response is to be streamed, with usage.
             output: the type of a structured output. Where a field of the request takes its schema it is there, else

@@ -25,8 +25,10 @@ __all__ = [
 ]
 
 
-#: What ``tools=`` takes: functions, tools, and a provider's own declarations (``{"type": "web_search"}``).
-AnyTool: TypeAlias = Callable[..., Any] | Tool | Mapping[str, Any]
+#: What ``tools=`` takes: functions, tools, and a provider's own declarations (``{"type": "web_search"}``). It contains
+#: ``object`` because mypy infers ``list[object]`` for a list of two tools whose parameters differ: it joins no
+#: ``ParamSpec`` (``mypy/join.py``, ``visit_instance``). `to_tools` refuses everything else with a message.
+AnyTool: TypeAlias = Callable[..., Any] | Tool | Mapping[str, Any] | object
 
 
 def to_tools(tools: Sequence[AnyTool]) -> dict[str, Tool]:
@@ -107,7 +109,7 @@ class ToolSet(Sequence[Tool]):
 
     __slots__ = ("_tools",)
 
-    def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = ()) -> None:
+    def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         if not isinstance(tools, Iterable) or isinstance(tools, (str, Mapping)):
             raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
         self._tools = to_tools(list(tools))
@@ -135,10 +137,10 @@ class ToolSet(Sequence[Tool]):
         selected = list(self)[index]
         return selected if isinstance(selected, Tool) else ToolSet(selected)
 
-    def __add__(self, other: Iterable[Callable[..., Any] | Tool]) -> ToolSet:
+    def __add__(self, other: Iterable[AnyTool]) -> ToolSet:
         return ToolSet([*self, *other]) if isinstance(other, Iterable) else NotImplemented
 
-    def __radd__(self, other: Iterable[Callable[..., Any] | Tool]) -> ToolSet:
+    def __radd__(self, other: Iterable[AnyTool]) -> ToolSet:
         return ToolSet([*other, *self]) if isinstance(other, Iterable) else NotImplemented
 
     def __repr__(self) -> str:

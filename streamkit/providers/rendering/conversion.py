@@ -29,6 +29,7 @@ from streamkit.providers.requests.request import Request, Settings, to_settings
 from streamkit.providers.requests.settings import SettingsWriter
 from streamkit.providers.requests.tool_names import ToolNames, prepare_tools
 from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
+from streamkit.tools.toolset import AnyTool
 from streamkit.values.message_format import RateMessage
 from streamkit.values.model_copy import copy_with
 
@@ -230,7 +231,7 @@ def render_request(
     contents: Sequence[Content] | Request,
     provider: ProviderName | str | Provider,
     *,
-    tools: Sequence[Any] = (),
+    tools: Sequence[AnyTool | OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
