@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from streamkit.errors import InvalidOutput, UsageError
 from streamkit.tools.function import JsonSchemaGenerator, describe_error, without_titles
-from streamkit.tools.json_schema import find_problems, short_json
+from streamkit.tools.json_schema import find_problems, json_excerpt
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
 from streamkit.values.schema_references import resolve_reference
 
@@ -118,7 +118,7 @@ def _read_type(output: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
         reason = str(error).partition("\n")[0]
         raise UsageError(
             f"output must be a pydantic model, a type that pydantic can validate, or a JSON schema, not "
-            f"{short_json(output)}: {reason}"
+            f"{json_excerpt(output)}: {reason}"
         ) from error
 
 

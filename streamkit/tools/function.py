@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from streamkit.errors import StreamkitWarning, UsageError
 from streamkit.tools.context import ToolContext
-from streamkit.tools.json_schema import describe_missing, describe_surplus, find_problems, short_json
+from streamkit.tools.json_schema import describe_missing, describe_surplus, find_problems, json_excerpt
 
 __all__ = [
     "FunctionKind",
@@ -357,7 +357,9 @@ def _check_parameter(tool: str, parameter: inspect.Parameter, parameters: list[i
 def object_schema(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return an explicit schema, which must be an object's, with ``properties``: OpenAI refuses one without them."""
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        raise UsageError(f"tool {name}: parameters must be the JSON schema of an object, not {short_json(parameters)}")
+        raise UsageError(
+            f"tool {name}: parameters must be the JSON schema of an object, not {json_excerpt(parameters)}"
+        )
     return {"type": "object", "properties": {}} | dict(parameters)
 
 
@@ -410,7 +412,7 @@ def describe_error(details: dict[str, Any], schema: dict[str, Any], root: str) -
     expected = message[:1].lower() + message[1:]
     if expected.startswith("input should be"):
         expected = "expected" + expected.removeprefix("input should be")
-    return f"{path} was given {short_json(details['input'])}, {expected}"
+    return f"{path} was given {json_excerpt(details['input'])}, {expected}"
 
 
 def _sentence(name: str, problems: list[str]) -> str:

@@ -32,7 +32,7 @@ from streamkit.tools.function import (
     object_schema,
     warn_of_unclear,
 )
-from streamkit.tools.json_schema import short_json
+from streamkit.tools.json_schema import json_excerpt
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
 from streamkit.tools.strict_schema import check_strict
 
@@ -253,7 +253,7 @@ class Tool(Generic[P, R]):
                 raise InvalidArguments(f"{self.name} was called with a text, but takes {expected}")
             arguments = {names[0]: arguments}
         if not isinstance(arguments, dict):
-            raise InvalidArguments(f"{self.name} takes its arguments as an object, not {short_json(arguments)}")
+            raise InvalidArguments(f"{self.name} takes its arguments as an object, not {json_excerpt(arguments)}")
         values = drop_placeholder_nulls(arguments, self.parameters, self.parameters) if self.strict else arguments
         if self.kind == "custom":
             text = check_explicit_schema(self.name, values, self.parameters)[TEXT_FIELD]

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, Unpack, overload
 
 from streamkit.errors import UsageError
 from streamkit.tools.custom import declared_name
-from streamkit.tools.json_schema import short_json
+from streamkit.tools.json_schema import json_excerpt
 from streamkit.tools.tool import Tool, ToolOptions
 
 __all__ = [
@@ -50,7 +50,7 @@ def to_tools(tools: Sequence[AnyTool]) -> dict[str, Tool]:
             continue
         if not callable(item):
             raise UsageError(
-                f"tools must be functions or tools, not {short_json(item)}; make one of a JSON schema with"
+                f"tools must be functions or tools, not {json_excerpt(item)}; make one of a JSON schema with"
                 " Tool(function, name=..., description=..., parameters=...); a provider declaration has a type"
             )
         tool = item if isinstance(item, Tool) else Tool(item)

@@ -55,7 +55,7 @@ from streamkit.providers.rendering.media import (
     caption,
     convert_or_describe,
     convert_parts,
-    result_parts,
+    media_parts,
     split_text_and_media,
 )
 from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json, result_text
@@ -225,7 +225,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         response: Json
         media_inside: list[Json] = []
         parts_after: list[_Part] = []
-        if (parts := result_parts(block)) is not None:
+        if (parts := media_parts(block)) is not None:
             text, media = split_text_and_media(convert_parts(parts, media_part, self.changes, "Gemini"))
             response = {_response_field(block): text}
             media_inside = [media_part(part) for part in media]

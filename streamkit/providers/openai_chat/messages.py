@@ -42,7 +42,7 @@ from streamkit.providers.openai_chat.requests import (
 )
 from streamkit.providers.openai_chat.traits import ChatDialect
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice
-from streamkit.providers.rendering.media import Media, caption, convert_parts, result_parts, split_text_and_media
+from streamkit.providers.rendering.media import Media, caption, convert_parts, media_parts, split_text_and_media
 from streamkit.providers.rendering.message_renderer import Json, cache_mark
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
@@ -236,7 +236,7 @@ class ChatRenderer(AssistantRenderer):
         """Buffer the tool message of a result. Media that it cannot have are shown by a user message."""
         call_id = self.ids.result_id(block)
         name = block.name or self.call_names.get(block.call_id)
-        parts = result_parts(block)
+        parts = media_parts(block)
         media: list[Media] = []
         content: str | list[Json]
         if parts is None:

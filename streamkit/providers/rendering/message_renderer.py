@@ -30,7 +30,7 @@ from streamkit.history.tool_results import ResultPart
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
 from streamkit.providers.contract.origin import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
-from streamkit.providers.rendering.media import Media, followup_user_blocks, result_parts, split_text_and_media
+from streamkit.providers.rendering.media import Media, followup_user_blocks, media_parts, split_text_and_media
 from streamkit.providers.writing.encoding import data_as_json
 
 __all__ = [
@@ -445,7 +445,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     def text_and_media(self, block: ToolResponseBlock) -> tuple[str, list[Media]]:
         """Return the text of a result, and its images and files, for wires whose results are text."""
-        parts = result_parts(block)
+        parts = media_parts(block)
         return (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
 
     def omit(self, block: Block, reason: str) -> None:
