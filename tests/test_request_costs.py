@@ -71,7 +71,7 @@ def test_a_message_is_checked_once_where_it_is_read_and_once_where_it_is_written
     (body,) = bodies(client, 10)
     calls = pass_on(body, client, "anthropic").calls
     assert calls["history/content.py", "_normalize_input"] == 0
-    assert calls["history/json_data.py", "are_plain_data"] <= BLOCKS_OF_A_ROUND * 10 + 2
+    assert calls["history/stored_data.py", "are_plain_data"] <= BLOCKS_OF_A_ROUND * 10 + 2
     assert calls["history/repair.py", "read"] == 0
 
 

@@ -32,7 +32,7 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.given_messages import check_messages
+from streamkit.history.input_checks import check_messages
 from streamkit.history.result_parts import ResultPart, result_parts
 from streamkit.history.tool_results import to_stored_part
 from streamkit.ids import normalize_to_openai_tool_id

@@ -16,7 +16,7 @@ from typing import Any
 
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
-from streamkit.history.given_messages import check_messages
+from streamkit.history.input_checks import check_messages
 from streamkit.values.media import is_url, parse_data_url
 from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
 

@@ -1,6 +1,6 @@
 """Structured output: the type that a model's output must have, and the output while it streams.
 
-``output_type`` has the schema and the validation, ``growing`` the output so far, ``shape`` and ``partial_view`` its
+``output_type`` has the schema, the validation and what can be shown of a type, ``growing`` the output so far and its
 typed view. A provider's renderer writes the schema into a request.
 """
 

@@ -1,13 +1,13 @@
 """A structured output while it streams: the JSON value so far, its changes, a typed view, and the value at the end.
 
 The JSON is found in the text: before and after an object or a list there may be prose and markdown fences, around any
-other value only white space and one fence. The rules are in docs/rules.md, "Structured output". This module must not
-depend on a provider, and it never awaits.
+other value only white space and one fence. The rules are in docs/rules.md, "Structured output".
 
-The typed view of a JSON value that grows: the changes of its text, applied to instances of the type.
+The typed view applies the changes of the JSON to instances of the type. Applying a change costs what the change
+contains, so a view of a long output costs as much as the output, not its square. The view is for display: the
+validators of a model run once, at the end, on the complete output.
 
-Applying a change costs what the change contains, so a view of a long output costs as much as the output, not its
-square. The view is for display: the validators of a model run once, at the end, on the complete output.
+This module must not depend on a provider, and it never awaits.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from streamkit.events import (
     check_event,
 )
 from streamkit.json_text import Change, JsonChanges, JsonObjectScanner, join_half
-from streamkit.output.output_type import OUTPUT_TOOL, OutputType
-from streamkit.output.shape import NOT_SHOWN, Shape
+from streamkit.output.output_type import NOT_SHOWN, OUTPUT_TOOL, OutputType, Shape
 
 __all__ = [
     "Growing",

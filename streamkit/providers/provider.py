@@ -2,20 +2,20 @@
 
 A provider is data and functions. The data is a frozen `Traits` object (``traits.py`` of its package). The functions are
 in modules of the same package with fixed names and are loaded on first use, so that reading a stream needs neither
-pydantic nor the code that builds requests:
+pydantic nor the code that builds requests. The protocols below have their signatures:
 
-    parser.py    create_parser(sink, traits)
-    messages.py  render_messages(contents, traits, options), build_request(rendered, traits, ...), convert_media
-    errors.py    ERRORS, the meaning of the provider's errors (`Traits.classify_error`); only where it has names
-    importer.py  parse_messages(messages, traits, system=, changes=); only where `Traits.has_importer`
-    settings.py  read_settings(fields, traits), write_settings(writer, traits); only where `Traits.has_settings`
-    tool_definitions.py  read_tools(fields, traits), read_tool_choice(fields, traits); only where `has_settings`
-    encoder.py   create_writer(traits, options), error_body and error_event(status, message, code)
+    traits.py    the Traits: limits and rules, the meaning of errors and finish reasons, the format of messages
+    parser.py    create_parser; the structs of the chunks are in schema.py
+    messages.py  render_messages, build_request, and convert_media, the forms of which are in media.py
+    importer.py  parse_messages; only where `Traits.has_importer`
+    requests.py  read_tools, read_tool_choice, read_settings, write_settings; only where `Traits.has_settings`
+    writer.py    create_writer, error_body, error_event
+
+Two things are not in the package: the providers' registration (``PROVIDERS`` in its ``__init__.py`` lists them), and
+the rules by which a provider refuses requests, which only tests need (`Traits.request_rules` names their module).
 
 A provider's package must not depend on the accumulator, the derivation of canonical ids, the execution of tools, I/O or
-another provider, except for a wire format that contains another one.
-
-A parser that rewrites each chunk before another parser reads it, for differences that no trait describes.
+another provider, except for a wire format that contains another one. This module must not depend on any provider.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
@@ -35,38 +37,130 @@ from streamkit.providers.contract.sink import ChoiceSink, Parser, Sink
 from streamkit.providers.contract.tool_schema import adapt_tool_schema
 from streamkit.providers.contract.traits import Framing, Traits
 from streamkit.providers.decoding.decoding import read_json
-from streamkit.providers.modules import (
-    ImporterModule,
-    MessagesModule,
-    ParserModule,
-    RequestReader,
-    RequestsModule,
-    WriterModule,
-)
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
+    from streamkit.providers.requests.body_fields import BodyFields
     from streamkit.providers.requests.settings import SettingsWriter
+    from streamkit.providers.writing.wire_output import WriterOptions
     from streamkit.providers.writing.writer import Writer
-    from streamkit.tools import Tool
     from streamkit.tools.definition import OfferedTool
+    from streamkit.tools.toolset import AnyTool
 
 __all__ = [
     "ChoiceSink",
     "Framing",
     "IdPolicy",
+    "ImporterModule",
+    "MessagesModule",
     "Parser",
+    "ParserModule",
     "Provider",
     "RenderOptions",
     "RenderedMessages",
     "RequestReader",
+    "RequestsModule",
     "Rewrite",
     "RewritingParser",
     "Sink",
     "ToolChoice",
     "Traits",
+    "WriterModule",
 ]
+
+
+class RequestReader(Struct, frozen=True):
+    """The functions that read the parts of a request's body, which they take away from its fields.
+
+    Attributes:
+        read_tools: returns the tools, for (fields, traits).
+        read_tool_choice: returns the tool choice.
+        read_settings: returns the settings by their neutral names.
+    """
+
+    read_tools: Callable[[BodyFields, Any], list[OfferedTool]]
+    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]
+    read_settings: Callable[[BodyFields, Any], dict[str, Any]]
+
+
+class ParserModule(Protocol):
+    """``parser.py``."""
+
+    def create_parser(self, sink: Sink, traits: Any) -> Parser:
+        """Return a parser of one turn that reports to ``sink``."""
+        ...
+
+
+class MessagesModule(Protocol):
+    """``messages.py``."""
+
+    def render_messages(self, contents: Sequence[Content], traits: Any, options: RenderOptions) -> RenderedMessages:
+        """Return a conversation as the provider's messages."""
+        ...
+
+    def build_request(
+        self,
+        rendered: RenderedMessages,
+        traits: Any,
+        *,
+        tools: Sequence[OfferedTool] = (),
+        tool_choice: ToolChoice | None = None,
+        stream: bool = True,
+        output: OutputType[Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the fields of a request's body that the conversation decides."""
+        ...
+
+    def convert_media(self, block: Any, traits: Any) -> object:
+        """Return an image or file in the form that a message has it."""
+        ...
+
+
+class ImporterModule(Protocol):
+    """``importer.py``."""
+
+    def parse_messages(
+        self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
+    ) -> list[Content]:
+        """Return the provider's own messages as history."""
+        ...
+
+
+class RequestsModule(Protocol):
+    """``requests.py``."""
+
+    def read_tools(self, fields: BodyFields, traits: Any) -> list[OfferedTool]:
+        """Take the tools of a body and return them."""
+        ...
+
+    def read_tool_choice(self, fields: BodyFields, traits: Any) -> ToolChoice | None:
+        """Take the tool choice of a body and return it."""
+        ...
+
+    def read_settings(self, fields: BodyFields, traits: Any) -> dict[str, Any]:
+        """Take the settings of a body and return them by their neutral names."""
+        ...
+
+    def write_settings(self, writer: SettingsWriter, traits: Any) -> None:
+        """Write the settings into the body."""
+        ...
+
+
+class WriterModule(Protocol):
+    """``writer.py``."""
+
+    def create_writer(self, traits: Any, options: WriterOptions) -> Writer:
+        """Return a writer of one response."""
+        ...
+
+    def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
+        """Return the JSON body of a response to a request that failed."""
+        ...
+
+    def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
+        """Return the frame that reports an error within a stream."""
+        ...
 
 
 #: Returns one chunk, as plain data, in the form that the parser of the wire expects.
@@ -123,21 +217,20 @@ class Provider:
         traits: its declared facts.
         package: the name of the package with its modules (see the docstring of this module).
         rewrite: applied to every chunk, as a dict, before it is parsed; for differences that no trait describes.
+
+    Attributes:
+        name: the name that users pass to ``Turn``; a part of every canonical id.
     """
 
     def __init__(self, traits: Traits, package: str = "", *, rewrite: Rewrite | None = None) -> None:
         self.traits = traits
+        self.name = traits.name
         self.package = package
         self.rewrite = rewrite
         self._create_parser: Callable[[Sink, Any], Parser] | None = None  # found once: every turn needs it
 
     def __repr__(self) -> str:
         return f"<provider {self.name}>"
-
-    @property
-    def name(self) -> str:
-        """The name that users pass to ``Turn``; a part of every canonical id."""
-        return self.traits.name
 
     def parser(self, sink: Sink) -> Parser:
         """Return a parser for one turn that reports to ``sink``."""
@@ -162,7 +255,7 @@ class Provider:
     ) -> RenderedMessages:
         """Return a conversation as this provider's messages.
 
-        A tool's result may contain images and files (``tool_result_media.result_parts``), or they may be next to it.
+        A tool's result may contain images and files (``rendering.media.media_parts``), or they may be next to it.
         They never raise ``UnsupportedContent``: text replaces them if necessary, and ``changes`` reports that.
 
         Args:
@@ -176,12 +269,13 @@ class Provider:
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
         """
-        from streamkit.history.render_input import prepare_contents
+        from streamkit.history.input_checks import prepare_contents
 
         changes: list[str] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
         options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
-        rendered = self._messages.render_messages(prepared, self.traits, options)
+        module: MessagesModule = _import(self.package, "messages")
+        rendered = module.render_messages(prepared, self.traits, options)
         rendered.model = model
         rendered.changes[:0] = changes
         return rendered
@@ -200,7 +294,7 @@ class Provider:
         self,
         rendered: RenderedMessages,
         *,
-        tools: Sequence[Tool | OfferedTool] = (),
+        tools: Sequence[AnyTool | OfferedTool] = (),
         tool_choice: ToolChoice | None = None,
         stream: bool = True,
         output: OutputType[Any] | None = None,
@@ -210,7 +304,7 @@ class Provider:
         Args:
             rendered: the messages, as ``render`` returned them or with ``messages`` replaced by the caller's own. They
                 are not modified; ``changes`` receives a sentence for each change of this request.
-            tools: the tools to offer, or their definitions.
+            tools: functions, tools, definitions, and the provider's own declarations.
             tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
             stream: whether the response is to be streamed, with usage.
             output: the type of a structured output. Where a field of the request takes its schema it is there, else
@@ -222,7 +316,8 @@ class Provider:
         """
         from streamkit.tools.definition import to_definitions
 
-        build = partial(self._messages.build_request, rendered, self.traits, stream=stream)
+        module: MessagesModule = _import(self.package, "messages")
+        build = partial(module.build_request, rendered, self.traits, stream=stream)
         definitions = to_definitions(tools, self.name)
         if definitions:
             definitions = [self._adapt_tool(tool, rendered) for tool in definitions]
@@ -261,11 +356,12 @@ class Provider:
         """Return False if ``render`` would raise ``UnsupportedContent`` for this image or file of a speaker."""
         if speaker not in self.traits.media_speakers:
             return True  # the renderer leaves it out and reports that
-        from streamkit.history.render_input import check_media_data
+        from streamkit.history.input_checks import check_media_data
 
         try:
             check_media_data(block)
-            self._messages.convert_media(block, self.traits)
+            module: MessagesModule = _import(self.package, "messages")
+            module.convert_media(block, self.traits)
         except UnsupportedContent:
             return False
         return True
@@ -285,7 +381,8 @@ class Provider:
         """
         if not self.traits.has_importer:
             raise UsageError(f"messages of the provider {self.name!r} cannot be converted to history")
-        return self._importer.parse_messages(messages, self.traits, system=system, changes=changes)
+        module: ImporterModule = _import(self.package, "importer")
+        return module.parse_messages(messages, self.traits, system=system, changes=changes)
 
     def emit(
         self,
@@ -328,7 +425,7 @@ class Provider:
         framing: Framing | None = None,
         usage_chunk: bool = True,
     ) -> Writer:
-        """Return a writer of one response: ``streamkit.writer`` describes it.
+        """Return a writer of one response: ``registry.writer`` describes it.
 
         Args:
             response_id: the id of the response; None: that of the first event that has one.
@@ -340,7 +437,8 @@ class Provider:
         from streamkit.providers.writing.wire_output import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
-        return self._encoder.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
+        module: WriterModule = _import(self.package, "writer")
+        return module.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
 
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of this provider's response to a request that failed.
@@ -350,11 +448,13 @@ class Provider:
             message: the sentence for people.
             code: the provider's own code, type or name of the error; None for the usual one of that status.
         """
-        return self._encoder.error_body(status, message, code)
+        module: WriterModule = _import(self.package, "writer")
+        return module.error_body(status, message, code)
 
     def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
         """Return the frame that reports an error within a stream; the arguments are those of ``error_body``."""
-        return self._encoder.error_event(status, message, code)
+        module: WriterModule = _import(self.package, "writer")
+        return module.error_event(status, message, code)
 
     def request_reader(self) -> RequestReader:
         """Return the functions that read a request's body.
@@ -364,36 +464,17 @@ class Provider:
         """
         if not (self.traits.has_settings and self.traits.has_importer):
             raise UsageError(f"requests of the provider {self.name!r} cannot be read")
-        tools: RequestsModule = _import(self.package, "requests")
-        return RequestReader(tools.read_tools, tools.read_tool_choice, self._settings.read_settings)
+        module: RequestsModule = _import(self.package, "requests")
+        return RequestReader(module.read_tools, module.read_tool_choice, module.read_settings)
 
     def write_settings(self, writer: SettingsWriter) -> None:
         """Write settings into a request's body, and report those that the provider cannot have."""
         if self.traits.has_settings:
-            self._settings.write_settings(writer, self.traits)
+            module: RequestsModule = _import(self.package, "requests")
+            module.write_settings(writer, self.traits)
         else:
             writer.write_limit()
             writer.write_rest()
-
-    @property
-    def _messages(self) -> MessagesModule:
-        module: MessagesModule = _import(self.package, "messages")
-        return module
-
-    @property
-    def _importer(self) -> ImporterModule:
-        module: ImporterModule = _import(self.package, "importer")
-        return module
-
-    @property
-    def _settings(self) -> RequestsModule:
-        module: RequestsModule = _import(self.package, "requests")
-        return module
-
-    @property
-    def _encoder(self) -> WriterModule:
-        module: WriterModule = _import(self.package, "writer")
-        return module
 
 
 @cache

@@ -8,12 +8,10 @@ from __future__ import annotations
 from streamkit.tools.context import Approval, ToolContext
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition, to_definitions
-from streamkit.tools.function import FunctionKind
-from streamkit.tools.schema import InvalidArguments
-from streamkit.tools.strict_profile import StrictProfile
+from streamkit.tools.function import FunctionKind, InvalidArguments
+from streamkit.tools.strict_schema import StrictProfile, strict_parameters
 from streamkit.tools.tool import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, tool
-from streamkit.tools.tool_list import AnyTool, strict_parameters, to_tools
-from streamkit.tools.toolset import ToolSet
+from streamkit.tools.toolset import AnyTool, ToolSet, to_tools
 
 __all__ = [
     "AnyTool",

@@ -97,7 +97,11 @@ def copy_json(value: Any) -> Any:
     It is recursive and takes one frame a level: arguments are at most 256 levels deep.
     """
     if isinstance(value, dict):
-        return {name: copy_json(item) if isinstance(item, (dict, list)) else item for name, item in value.items()}
+        fields = dict(value)
+        for name, item in value.items():
+            if isinstance(item, (dict, list)):
+                fields[name] = copy_json(item)
+        return fields
     if isinstance(value, list):
         return [copy_json(item) if isinstance(item, (dict, list)) else item for item in value]
     return value

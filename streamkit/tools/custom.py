@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from streamkit.calls import CallKind
 from streamkit.errors import UsageError
 from streamkit.json_text import join_surrogates
-from streamkit.tools.json_schema import short_json
+from streamkit.tools.json_schema import json_excerpt
 
 __all__ = [
     "TEXT_FIELD",
@@ -78,7 +78,7 @@ def check_custom(name: str, kind: CallKind, grammar: object, *, has_schema: bool
         raise UsageError(f'tool {name}: kind must be "function" or "custom", not {kind!r}')
     if grammar is not None and not isinstance(grammar, Grammar):
         example = 'Grammar(syntax="lark", definition="...")'
-        raise UsageError(f"tool {name}: grammar must be a Grammar, such as {example}, not {short_json(grammar)}")
+        raise UsageError(f"tool {name}: grammar must be a Grammar, such as {example}, not {json_excerpt(grammar)}")
     if grammar is not None and kind != "custom":
         raise UsageError(f'tool {name}: only a tool of kind="custom" has a grammar')
     if kind == "custom" and (has_schema or is_strict):
@@ -130,7 +130,7 @@ def check_fields(name: str, fields: object) -> None:
     if not is_right or not isinstance(fields, Mapping):
         raise UsageError(
             f"tool {name}: fields must be dicts by the provider's name, such as"
-            f' {{"anthropic": {{"defer_loading": True}}}}, not {short_json(fields)}'
+            f' {{"anthropic": {{"defer_loading": True}}}}, not {json_excerpt(fields)}'
         )
     for provider, declaration in fields.items():
         declared = declared_name(declaration) if "type" in declaration else None

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from streamkit.tools.custom import TEXT_FIELD, Grammar, declared_name, text_schema
 from streamkit.tools.tool import Tool
-from streamkit.tools.tool_list import to_tools
+from streamkit.tools.toolset import AnyTool, to_tools
 from streamkit.values.json_data import copy_with
 
 __all__ = ["HostedTool", "OfferedTool", "ToolDefinition", "to_definitions"]
@@ -104,7 +104,7 @@ class HostedTool(BaseModel):
 OfferedTool: TypeAlias = ToolDefinition | HostedTool
 
 
-def to_definitions(tools: Sequence[Any], provider: str) -> list[OfferedTool]:
+def to_definitions(tools: Sequence[AnyTool | OfferedTool], provider: str) -> list[OfferedTool]:
     """Return tools as definitions, in their order.
 
     Args:

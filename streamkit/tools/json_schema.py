@@ -20,7 +20,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from streamkit.values.schema_references import follow_reference
 
-__all__ = ["describe_missing", "describe_surplus", "find_problems", "short_json"]
+__all__ = ["describe_missing", "describe_surplus", "find_problems", "json_excerpt"]
 
 MAX_STEPS = 100_000  #: comparisons of a value with a schema
 MAX_PROBLEMS = 8  #: problems that are reported at once
@@ -54,7 +54,7 @@ def describe_surplus(path: str, value: Any, known: Iterable[str]) -> str:
     return _wrong(path, value, f"only: {names}" if names else "no such argument")
 
 
-def short_json(value: Any) -> str:
+def json_excerpt(value: Any) -> str:
     """Return a value as JSON of at most 80 characters, for a message."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=repr)
@@ -64,7 +64,7 @@ def short_json(value: Any) -> str:
 
 
 def _wrong(path: str, value: Any, expected: str) -> str:
-    return f"{path or 'the arguments'} was given {short_json(value)}, expected {expected}"
+    return f"{path or 'the arguments'} was given {json_excerpt(value)}, expected {expected}"
 
 
 class _TooManyStepsError(Exception):
@@ -129,10 +129,10 @@ class _Validator:
 
     def _values(self, value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
         if "const" in schema and not _is_equal(value, schema["const"]):
-            yield _wrong(path, value, short_json(schema["const"]))
+            yield _wrong(path, value, json_excerpt(schema["const"]))
         options = schema.get("enum")
         if isinstance(options, list) and not any(_is_equal(value, option) for option in options):
-            yield _wrong(path, value, f"one of: {', '.join(map(short_json, options[:20]))}")
+            yield _wrong(path, value, f"one of: {', '.join(map(json_excerpt, options[:20]))}")
 
     def _combinations(self, value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
         for option in _list(schema.get("allOf")):
@@ -148,7 +148,7 @@ class _Validator:
             elif not count:
                 yield from self._any_of(value, options, path)
         if "not" in schema and self._fits(value, schema["not"]):
-            yield _wrong(path, value, f"a value that does not fit {short_json(schema['not'])}")
+            yield _wrong(path, value, f"a value that does not fit {json_excerpt(schema['not'])}")
         if "if" in schema:
             branch = "then" if self._fits(value, schema["if"]) else "else"
             if branch in schema:
@@ -201,7 +201,7 @@ class _Validator:
             count = sum(self._fits(item, schema["contains"]) for item in value)
             low, high = schema.get("minContains", 1), schema.get("maxContains", math.inf)
             if _is_number(low) and _is_number(high) and not low <= count <= high:
-                yield _wrong(path, value, f"a list with items that fit {short_json(schema['contains'])}")
+                yield _wrong(path, value, f"a list with items that fit {json_excerpt(schema['contains'])}")
 
     def _object(self, value: dict[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[str]:
         yield from self._bounds(len(value), value, schema, path, ("minProperties", "maxProperties"), "properties")
@@ -229,7 +229,7 @@ class _Validator:
     def _names(self, value: dict[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[str]:
         if "propertyNames" in schema:
             for name in value:
-                yield from self.check(name, schema["propertyNames"], f"the name {short_json(name)}")
+                yield from self.check(name, schema["propertyNames"], f"the name {json_excerpt(name)}")
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
             dependents = schema.get(keyword)
             for name, needed in dependents.items() if isinstance(dependents, Mapping) else ():

@@ -1,4 +1,4 @@
-"""Conversion of a tool's schema to the form that a provider's strict mode takes.
+"""Conversion of tools' schemas to the form that a provider's strict mode takes.
 
 Strict modes compile the schema to a grammar, so each takes a subset of JSON Schema and refuses requests with anything
 else. What they have in common is implemented here, their differences are data (``StrictProfile``), which is declared by
@@ -17,15 +17,63 @@ the providers: this module depends on none of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol
 
 from streamkit.errors import UsageError
 from streamkit.tools.placeholder_nulls import accepts_null
-from streamkit.tools.strict_profile import StrictProfile
 from streamkit.values.schema_references import resolve_reference, unescape_json_pointer
 
-__all__ = ["StrictSchema", "check_strict"]
+__all__ = [
+    "StrictProfile",
+    "StrictSchema",
+    "check_strict",
+    "strict_parameters",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StrictProfile:
+    """The form of a schema that one provider's strict mode takes, and its limits.
+
+    Attributes:
+        target: the provider's name for messages.
+        every_required: whether every property must be required.
+        keywords: the constraint keywords that it takes, each with the values that it takes (None: any value); None: all
+            keywords.
+        type_lists: whether ``"type": ["string", "null"]`` is taken; else it is expressed by ``anyOf``.
+        references: whether ``$ref`` is taken wherever a schema is; else the reference is replaced by what it refers to,
+            unless it is recursive.
+        recursive: whether a schema may refer to itself.
+        some_required: whether every object needs a required property.
+        all_or_none: whether the mode holds for all tools of a request or for none, so that it is requested only if all
+            of them are strict.
+        depth: the most nested objects.
+        enum_values: the most enum values of one tool.
+        properties: the most properties of one tool.
+        tools: the most strict tools of a request.
+        fields: the most properties of a request.
+        optional: the most properties of a request that are not required.
+        unions: the most properties of a request with ``anyOf`` or several types.
+    """
+
+    target: str
+    every_required: bool = False
+    keywords: Mapping[str, frozenset[Any] | None] | None = field(default_factory=dict)
+    type_lists: bool = True
+    references: bool = True
+    recursive: bool = True
+    some_required: bool = False
+    all_or_none: bool = False
+    depth: int | None = None
+    enum_values: int | None = None
+    properties: int | None = None
+    tools: int | None = None
+    fields: int | None = None
+    optional: int | None = None
+    unions: int | None = None
+
 
 # Keywords that give a schema another shape than closed objects, arrays of one type, unions and scalars.
 _SHAPE_KEYWORDS = frozenset(
@@ -35,6 +83,8 @@ _SHAPE_KEYWORDS = frozenset(
         *("not", "if", "then", "else", "$dynamicRef", "$recursiveRef"),
     )
 )
+
+
 # Keywords that tell a model nothing (a title repeats the name), or that were converted to something else.
 _CONVERTED_KEYWORDS = frozenset(
     (
@@ -43,6 +93,8 @@ _CONVERTED_KEYWORDS = frozenset(
         *("properties", "required", "additionalProperties", "unevaluatedProperties", "items"),
     )
 )
+
+
 # The keywords that apply to one type alone: if a schema has several types, each gets its own.
 _KEYWORDS_OF_TYPE = {
     "string": frozenset(["minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"]),
@@ -50,10 +102,20 @@ _KEYWORDS_OF_TYPE = {
     "array": frozenset(["items", "minItems", "maxItems", "uniqueItems"]),
     "object": frozenset(["properties", "required", "additionalProperties", "minProperties", "maxProperties"]),
 }
+
+
 _TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
+
+
 _ANNOTATIONS = frozenset(("title", "description", "default", "examples"))
+
+
 _LARGEST = 10_000  # schemas in a schema; definitions that use each other twice grow exponentially
+
+
 _DEEPEST = 100  # levels of a path
+
+
 _ANY_TARGET = StrictProfile("", keywords=None)
 
 
@@ -355,3 +417,51 @@ def _depth(node: Mapping[str, Any], root: Mapping[str, Any], known: dict[str, in
     if "items" in node:
         inner.append(node["items"])
     return (node.get("type") == "object") + max((_depth(part, root, known) for part in inner), default=0)
+
+
+class _StrictTool(Protocol):
+    """What a tool's strict schema depends on: a ``Tool`` or a definition of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def strict(self) -> bool: ...
+
+
+def strict_parameters(tools: Iterable[_StrictTool], profile: StrictProfile | None) -> dict[str, dict[str, Any]]:
+    """Return the converted parameters of the strict tools, by the tool's name.
+
+    Args:
+        tools: all tools of the request.
+        profile: the target's profile; None if it has no strict mode.
+
+    Raises:
+        UsageError: a schema, or all of them together, cannot be converted; the message gives the tool, the path and the
+            reason.
+    """
+    all_tools = list(tools)
+    strict_tools = [tool for tool in all_tools if tool.strict]
+    if profile is None or (profile.all_or_none and len(strict_tools) < len(all_tools)):
+        return {}
+    converted: dict[str, dict[str, Any]] = {}
+    fields = optional = unions = 0
+    for tool in strict_tools:
+        schema = StrictSchema(f"tool {tool.name}", tool.parameters, profile)
+        converted[tool.name] = schema.parameters()
+        fields += schema.properties
+        optional += schema.optional
+        unions += schema.unions
+    for subject, count, limit in (
+        ("strict tools", len(strict_tools), profile.tools),
+        ("properties", fields, profile.fields),
+        ("properties that are not required", optional, profile.optional),
+        ("properties of several types", unions, profile.unions),
+    ):
+        if limit is not None and count > limit:
+            raise UsageError(
+                f"the strict tools of a request to {profile.target} may have {limit} {subject}, but these have "
+                f"{count}: {', '.join(converted)}; make fewer of them strict"
+            )
+    return converted

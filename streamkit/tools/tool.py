@@ -20,10 +20,20 @@ from typing_extensions import (  # a dependency of pydantic; those of typing hav
 from streamkit.calls import CallKind
 from streamkit.errors import UsageError
 from streamkit.tools.custom import TEXT_FIELD, Grammar, check_custom, check_fields, text_parameter, text_schema
-from streamkit.tools.function import FunctionKind, context_parameter, docstring_of, kind_of, name_of, warn_of_unclear
-from streamkit.tools.json_schema import short_json
+from streamkit.tools.function import (
+    FunctionKind,
+    InvalidArguments,
+    Signature,
+    check_explicit_schema,
+    context_parameter,
+    docstring_of,
+    kind_of,
+    name_of,
+    object_schema,
+    warn_of_unclear,
+)
+from streamkit.tools.json_schema import json_excerpt
 from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
-from streamkit.tools.schema import InvalidArguments, Signature, check_explicit_schema, object_schema
 from streamkit.tools.strict_schema import check_strict
 
 __all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "tool"]
@@ -131,9 +141,10 @@ class Tool(Generic[P, R]):
     ) -> None:
         if function is not None and not callable(function):
             raise UsageError(f"a tool's function must be callable, not {function!r}")
-        self.name: str = _check_name(name or name_of(function))
-        _check(self.name, approval, timeout, limit, conflicts_with, describe)
-        check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
+        self.name: str = name or name_of(function)
+        _check_options(self.name, approval, timeout, limit, conflicts_with, describe)
+        if kind != "function" or grammar is not None:
+            check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
         paragraph, described = docstring_of(function)
         self.function = function
         self.description: str = paragraph if description is None else description
@@ -146,7 +157,8 @@ class Tool(Generic[P, R]):
         self.strict = strict
         self.describe = describe
         self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
-        check_fields(self.name, self.fields)
+        if fields is not None:
+            check_fields(self.name, fields)
         self.declaration: Mapping[str, Any] | None = None
         self.kind: CallKind = kind
         self.grammar = grammar
@@ -161,7 +173,7 @@ class Tool(Generic[P, R]):
         elif function is None:
             self.parameters = {"type": "object", "properties": {}}
         else:
-            warn_of_unclear(self.name, function, description)
+            warn_of_unclear(self.name, function, is_described=description is not None or bool(paragraph))
             self._schema = Signature(self.name, function)
             self.context_parameter = self._schema.context_parameter
             self.parameters = self._schema.json_schema(described)
@@ -206,8 +218,7 @@ class Tool(Generic[P, R]):
         for option, value in options.items():
             if value is not None or option not in ("name", "description"):
                 setattr(replaced, option, value)
-        _check_name(replaced.name)
-        _check(
+        _check_options(
             replaced.name,
             replaced.approval,
             replaced.timeout,
@@ -220,7 +231,8 @@ class Tool(Generic[P, R]):
         check_fields(replaced.name, replaced.fields)
         if replaced._schema is not None:
             replaced._schema = replaced._schema.renamed(replaced.name)
-        check_custom(replaced.name, replaced.kind, replaced.grammar, has_schema=False, is_strict=replaced.strict)
+        if replaced.kind != "function":
+            check_custom(replaced.name, replaced.kind, replaced.grammar, has_schema=False, is_strict=replaced.strict)
         if replaced.strict:
             check_strict(replaced.name, replaced.parameters)
         return replaced
@@ -241,7 +253,7 @@ class Tool(Generic[P, R]):
                 raise InvalidArguments(f"{self.name} was called with a text, but takes {expected}")
             arguments = {names[0]: arguments}
         if not isinstance(arguments, dict):
-            raise InvalidArguments(f"{self.name} takes its arguments as an object, not {short_json(arguments)}")
+            raise InvalidArguments(f"{self.name} takes its arguments as an object, not {json_excerpt(arguments)}")
         values = drop_placeholder_nulls(arguments, self.parameters, self.parameters) if self.strict else arguments
         if self.kind == "custom":
             text = check_explicit_schema(self.name, values, self.parameters)[TEXT_FIELD]
@@ -306,14 +318,20 @@ def tool(
     return to_tool if function is None else to_tool(function)
 
 
-def _check(
-    name: str,
+def _check_options(
+    name: Any,
     approval: ApprovalPolicy,
     timeout: float | None,
     limit: int | None,
     conflicts_with: Collection[str],
     describe: Describe | None,
 ) -> None:
+    """Check the options that a tool is created with and that ``replace`` sets."""
+    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a tool: providers take 1 to 64 letters, digits, _ and -; "
+            "set another with name="
+        )
     if approval not in get_args(ApprovalPolicy):
         raise UsageError(f'tool {name}: approval must be "allow", "ask" or "deny", not {approval!r}')
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
@@ -328,12 +346,3 @@ def _check(
         raise UsageError(
             f"tool {name}: describe must be a synchronous function of (state, arguments), not {describe!r}"
         )
-
-
-def _check_name(name: Any) -> str:
-    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} cannot be the name of a tool: providers take 1 to 64 letters, digits, _ and -; "
-            "set another with name="
-        )
-    return name

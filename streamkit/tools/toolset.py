@@ -1,20 +1,88 @@
-"""A set of tools: a selection of tools, renamed or configured, without changing them.
+"""Lists and sets of tools: what ``tools=`` takes, by name, and selections of it, renamed or configured.
 
-It is a sequence of tools and is accepted wherever a list of tools is. It must not depend on the source of tools.
+A set is a sequence of tools and is accepted wherever a list of tools is. This module depends neither on the source of
+tools nor on providers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
-from typing import Any, Unpack, overload
+from typing import Any, TypeAlias, Unpack, overload
 
 from streamkit.errors import UsageError
-from streamkit.tools.nearest import quote_name, sort_by_similarity
+from streamkit.tools.custom import declared_name
+from streamkit.tools.json_schema import json_excerpt
 from streamkit.tools.tool import Tool, ToolOptions
-from streamkit.tools.tool_list import to_tools
 
-__all__ = ["ToolSet"]
+__all__ = [
+    "AnyTool",
+    "ToolSet",
+    "quote_name",
+    "sort_by_similarity",
+    "to_tools",
+]
+
+
+#: What ``tools=`` takes: functions, tools, and a provider's own declarations (``{"type": "web_search"}``). It contains
+#: ``object`` because mypy infers ``list[object]`` for a list of two tools whose parameters differ: it joins no
+#: ``ParamSpec`` (``mypy/join.py``, ``visit_instance``). `to_tools` refuses everything else with a message.
+AnyTool: TypeAlias = Callable[..., Any] | Tool | Mapping[str, Any] | object
+
+
+def to_tools(tools: Sequence[AnyTool]) -> dict[str, Tool]:
+    """Return tools by name, in their order; plain functions become tools, and so do a provider's own declarations.
+
+    A declaration (a dict with a ``type``) has the name that it contains, or else that of its type, with a number after
+    the first.
+
+    Raises:
+        UsageError: two have the same name, or one is neither a function nor a tool nor a declaration.
+    """
+    if callable(tools) or isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
+    by_name: dict[str, Tool] = {}
+    for item in tools:
+        if isinstance(item, Mapping) and _is_declaration(item):
+            declared = _to_declared_tool(item, by_name)
+            by_name[declared.name] = declared
+            continue
+        if not callable(item):
+            raise UsageError(
+                f"tools must be functions or tools, not {json_excerpt(item)}; make one of a JSON schema with"
+                " Tool(function, name=..., description=..., parameters=...); a provider declaration has a type"
+            )
+        tool = item if isinstance(item, Tool) else Tool(item)
+        if tool.name in by_name:
+            raise UsageError(f"two tools have the name {tool.name!r}; rename one of them with tool(f, name=...)")
+        by_name[tool.name] = tool
+    return by_name
+
+
+def _is_declaration(item: Mapping[str, Any]) -> bool:
+    """Return True for an object with a type, and for Gemini's form, one name with settings (``{"googleSearch": {}}``).
+
+    A bare schema with a name is not one: most often it was meant as the description of a function.
+    """
+    return isinstance(item.get("type"), str) or (len(item) == 1 and isinstance(next(iter(item.values())), Mapping))
+
+
+def _to_declared_tool(declaration: Mapping[str, Any], others: Collection[str]) -> Tool:
+    """Return a tool for a provider's own declaration, which is sent unchanged. Its calls are for the client."""
+    name = declared_name(declaration)
+    if name is None:
+        kind = declaration.get("type")
+        stem = name = kind if isinstance(kind, str) else next(iter(declaration))
+        number = 2
+        while name in others:
+            name, number = f"{stem}_{number}", number + 1
+    elif name in others:
+        raise UsageError(f"two tools have the name {name!r}; leave one of them out, or rename it")
+    declared = Tool(name=name)
+    declared.declaration = dict(declaration)
+    return declared
+
 
 _MOST_NAMES = 20  # in a message
 
@@ -41,7 +109,7 @@ class ToolSet(Sequence[Tool]):
 
     __slots__ = ("_tools",)
 
-    def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = ()) -> None:
+    def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         if not isinstance(tools, Iterable) or isinstance(tools, (str, Mapping)):
             raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
         self._tools = to_tools(list(tools))
@@ -69,10 +137,10 @@ class ToolSet(Sequence[Tool]):
         selected = list(self)[index]
         return selected if isinstance(selected, Tool) else ToolSet(selected)
 
-    def __add__(self, other: Iterable[Callable[..., Any] | Tool]) -> ToolSet:
+    def __add__(self, other: Iterable[AnyTool]) -> ToolSet:
         return ToolSet([*self, *other]) if isinstance(other, Iterable) else NotImplemented
 
-    def __radd__(self, other: Iterable[Callable[..., Any] | Tool]) -> ToolSet:
+    def __radd__(self, other: Iterable[AnyTool]) -> ToolSet:
         return ToolSet([*other, *self]) if isinstance(other, Iterable) else NotImplemented
 
     def __repr__(self) -> str:
@@ -157,3 +225,37 @@ class ToolSet(Sequence[Tool]):
         more = f" and {len(nearest) - _MOST_NAMES} more" if len(nearest) > _MOST_NAMES else ""
         available = f"the tools are: {', '.join(nearest[:_MOST_NAMES])}{more}" if nearest else "the set is empty"
         return UsageError(f"no tool has the name {quote_name(str(name))}; {available}")
+
+
+# ---------------------------------------------------------------- unknown names, in messages
+
+# An unknown name comes from a model, so only its beginning is compared: the cost of ``difflib`` grows with the square
+# of the length, and a name of 320 kB would stop the event loop for seconds.
+_COMPARED = 64  # characters of the unknown name: the names of tools have at most 64
+_COMPARED_NAMES = 256  # of the known ones; those after them are listed in their own order
+_SHOWN = 100  # characters of the unknown name in a message
+
+
+def sort_by_similarity(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names, the most similar to *name* first; case is ignored.
+
+    Args:
+        name: a name of any length, of which the first 64 characters count.
+        known: the names of tools.
+    """
+    names = list(known)
+    compared, rest = names[:_COMPARED_NAMES], names[_COMPARED_NAMES:]
+    matcher = SequenceMatcher(None, autojunk=False)
+    matcher.set_seq2(name[:_COMPARED].lower())  # difflib keeps its index of the second text
+    distances: dict[str, float] = {}
+    for other in compared:
+        matcher.set_seq1(other[:_COMPARED].lower())
+        distances[other] = -matcher.ratio()
+    return sorted(compared, key=distances.__getitem__) + rest
+
+
+def quote_name(name: str) -> str:
+    """Return a name in quotes for a message; of a long one its beginning and its length."""
+    if len(name) <= _SHOWN:
+        return repr(name)
+    return f"{name[:_SHOWN]!r}... ({len(name)} characters)"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamkit import providers
-from streamkit.providers.decoding.openai_errors import error_body, to_stream_error
+from streamkit.providers.decoding.openai_errors import error_body, openai_stream_error
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from streamkit.providers.decoding.openai_errors import error_body, to_stream_err
     ],
 )
 def test_an_error_has_a_message_and_perhaps_a_status(error: Any, message: str, status: int | None) -> None:
-    reported = to_stream_error(error)
+    reported = openai_stream_error(error)
     assert (reported.kind, reported.message, reported.status) == ("provider_error", message, status)
     assert reported.raw == error
 

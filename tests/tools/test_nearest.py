@@ -10,7 +10,8 @@ import pytest
 from streamkit import ToolSet, UsageError, tool
 from streamkit.calls import ToolCall
 from streamkit.execution.one_call.prepare import prepare_call
-from streamkit.tools import nearest, to_tools
+from streamkit.tools import to_tools
+from streamkit.tools import toolset as nearest
 
 
 def named(name: str) -> Any:

@@ -6,7 +6,22 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from streamkit import Tool, ToolContext, ToolSet, Turn, Usage, execute_tool_calls_batched, run_loop, tool
+from streamkit import (
+    Content,
+    Tool,
+    ToolContext,
+    ToolSet,
+    Turn,
+    Usage,
+    execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
+    render_request,
+    run_loop,
+    tool,
+)
+from streamkit.providers import get
+from streamkit.providers.provider import RenderedMessages
+from streamkit.tools import to_tools
 
 
 @dataclass
@@ -50,6 +65,23 @@ async def calls_keep_the_signature(context: ToolContext[Deps]) -> None:
     assert_type(tool(plain, strict=True)("a", context), str)
     assert_type(Tool(plain)("a", context), str)
     assert_type(read.replace(timeout=1)("a"), list[str])
+
+
+# Without an annotation: what a type checker infers for such a list is accepted wherever tools are.
+TOOLS = [read, write]
+TOOLS_AND_MORE = [read, plain, {"type": "web_search"}]
+
+
+def lists_of_tools(turn: Turn, ask: Any, history: list[Content]) -> None:
+    for tools in (TOOLS, TOOLS_AND_MORE):
+        run_loop(ask, provider="anthropic", tools=tools, history=history)
+        execute_tool_calls_batched(turn, tools=tools)
+        execute_tool_calls_sequentially(turn, tools=tools)
+        render_request(history, "anthropic", tools=tools)
+        get("anthropic").build_request(RenderedMessages(), tools=tools)
+    assert_type(ToolSet(TOOLS) + TOOLS, ToolSet)
+    assert_type(TOOLS + ToolSet(TOOLS), ToolSet)
+    assert_type(to_tools(TOOLS), dict[str, Tool])
 
 
 def tools_of_any_signature(turn: Turn, ask: Any) -> None:

@@ -20,7 +20,7 @@ from streamkit.history.tool_results import exception_text
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.tools import Approval, Tool
 from streamkit.tools.context import copy_call, copy_json
-from streamkit.tools.nearest import quote_name, sort_by_similarity
+from streamkit.tools.toolset import quote_name, sort_by_similarity
 from streamkit.values.redaction import log_failure, redact
 
 __all__ = [

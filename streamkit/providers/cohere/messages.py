@@ -122,12 +122,7 @@ class CohereRenderer(RoleRenderer[Traits]):
 
     def __init__(self, traits: Traits, options: RenderOptions) -> None:
         super().__init__(traits, options)
-        self._call_places: dict[str, int] = {}  # of the last assistant message's calls, by their ids on the wire
         self._tool_names: dict[str, str] = {}  # by the id of a call in history
-
-    def results_flushed(self) -> None:
-        """Forget the places of the calls that the results belonged to."""
-        self._call_places = {}
 
     def tool_media(self, parts: Sequence[ResultPart]) -> list[ResultPart]:
         """Return the images of tools unchanged; text for other files."""
@@ -168,7 +163,7 @@ class CohereRenderer(RoleRenderer[Traits]):
         if calls:
             self.ids.start_round()
             message["tool_calls"] = [self._call(call) for call in calls]
-            self._call_places = {call["id"]: place for place, call in enumerate(message["tool_calls"])}
+            self.call_places = {call["id"]: place for place, call in enumerate(message["tool_calls"])}
 
     def _plan_and_parts(self, blocks: Sequence[Block], *, has_calls: bool) -> tuple[list[str], list[Json]]:
         """Return the texts of the plan and the parts of the content; other blocks except calls are left out."""
@@ -210,7 +205,7 @@ class CohereRenderer(RoleRenderer[Traits]):
             documents = None  # the result was changed since
         message = {"role": "tool", "tool_call_id": call_id, "content": documents or text}
         name = block.name or self._tool_names.get(block.call_id)
-        self.buffer_result(self._call_places.get(call_id, len(self._call_places)), message, caption(media, name))
+        self.buffer_result(self.call_places.get(call_id, len(self.call_places)), message, caption(media, name))
 
 
 def _text_part(text: str) -> Json:

@@ -235,7 +235,7 @@ class Traits(WireTraits):
         output: how its requests state the schema of a structured output; by default as a tool.
         tool_schema: the forms of a tool's schema that it refuses, with the whole request.
         classify_error: returns an error that the provider reported with its ``code``: the ``classify`` of the
-            ``ErrorRules`` in ``errors.py`` of its package. By default the HTTP status alone decides.
+            ``ErrorRules`` of its package. By default the HTTP status alone decides.
         markup_families: the tool-call markup that its models may leave in the text, which ``leaked_markup`` of ``Turn``
             removes or recovers; by default every family, as for a server of any model.
         stream_usage: usage is streamed only if the request's ``stream_options`` ask for it; False if it always is.

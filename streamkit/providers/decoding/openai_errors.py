@@ -11,7 +11,7 @@ from streamkit.calls import StreamError
 from streamkit.providers.contract.error_rules import LITELLM_OVERFLOW, ErrorRules, MessageRule
 from streamkit.providers.decoding.decoding import as_integer, as_text, error_message
 
-__all__ = ["ERRORS", "error_body", "to_stream_error"]
+__all__ = ["ERRORS", "error_body", "openai_stream_error"]
 
 #: https://platform.openai.com/docs/guides/error-codes; the codes in streams are those of ``ResponseError`` in
 #: https://platform.openai.com/docs/api-reference/responses-streaming/error
@@ -91,7 +91,7 @@ def error_body(status: int, message: str, code: str | None = None) -> dict[str, 
     return {"error": {"message": message, "type": kind, "param": None, "code": code or usual_code}}
 
 
-def to_stream_error(error: Any, status_beside: Any = None) -> StreamError:
+def openai_stream_error(error: Any, status_beside: Any = None) -> StreamError:
     """Return the error that a stream reports in a field ``error``: an object, or a text.
 
     Gateways put the HTTP status into ``code``.

@@ -54,7 +54,7 @@ from streamkit.providers.rendering.media import (
     caption,
     convert_or_describe,
     convert_parts,
-    result_parts,
+    media_parts,
     split_text_and_media,
 )
 from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json, result_text
@@ -185,9 +185,10 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         self._closed_calls: dict[str, _Call] = {}  # the last call with a result, by the id in history
         self._model = ""  # the model that made the content
 
-    def begin_content(self, content: Content) -> None:
-        """Store the model that made the content."""
+    def add(self, content: Content) -> None:
+        """Render the next content; its parts depend on the model that made it."""
         self._model = next(iter(models_of(content.metadata)), "")
+        super().add(content)
 
     def finish(self) -> None:
         """Put results first and in call order, and sign the first call of each step."""
@@ -223,7 +224,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         response: Json
         media_inside: list[Json] = []
         parts_after: list[_Part] = []
-        if (parts := result_parts(block)) is not None:
+        if (parts := media_parts(block)) is not None:
             text, media = split_text_and_media(convert_parts(parts, media_part, self.changes, "Gemini"))
             response = {_response_field(block): text}
             media_inside = [media_part(part) for part in media]

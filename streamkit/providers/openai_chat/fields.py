@@ -25,7 +25,7 @@ from streamkit.providers.decoding.decoding import (
 )
 from streamkit.providers.decoding.lenient_json import parse_json_or_text
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
-from streamkit.providers.decoding.openai_errors import to_stream_error
+from streamkit.providers.decoding.openai_errors import openai_stream_error
 from streamkit.providers.openai_chat import schema
 from streamkit.providers.openai_chat.schema import (
     CHOICE_RESPONSE_FIELDS,
@@ -75,11 +75,11 @@ class ResponseReader:
             if x_groq.get("usage") is not None:
                 self.emit_usage(x_groq["usage"])
             if x_groq.get("error"):
-                self._sink.fail(to_stream_error(x_groq["error"]))
+                self._sink.fail(openai_stream_error(x_groq["error"]))
         if chunk.error:
             # text-generation-inference: {"error": "Model is overloaded", "error_type": "overloaded"}
             is_text = isinstance(chunk.error, str) and any(raw.get(name) for name in _CODE_FIELDS)
-            self._sink.fail(to_stream_error(raw if is_text else chunk.error, chunk.status_code))
+            self._sink.fail(openai_stream_error(raw if is_text else chunk.error, chunk.status_code))
 
     def emit_usage(self, raw: Any) -> None:
         """Report the token counts of a ``usage`` object."""
@@ -149,12 +149,12 @@ def find_error(raw: dict[str, Any]) -> StreamError | None:
     """
     outcome = raw.get("base_resp")
     if isinstance(outcome, dict) and outcome.get("status_code") not in _NO_ERROR:
-        return to_stream_error(outcome)
+        return openai_stream_error(outcome)
     if raw.get("choices") or raw.get("error"):
         return None
     has_code = any(raw.get(name) not in _NO_ERROR for name in _CODE_FIELDS)
     is_report = "error" in (raw.get("object"), raw.get("type")) or raw.get("success") is False
-    return to_stream_error(raw) if is_report or (has_code and error_message(raw)) else None
+    return openai_stream_error(raw) if is_report or (has_code and error_message(raw)) else None
 
 
 def plain_chunk(raw: Any) -> Any:

@@ -44,7 +44,7 @@ from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import convert_media, convert_tool_media, image_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_request, is_reasoning
 from streamkit.providers.provider import RenderedMessages, RenderOptions
-from streamkit.providers.rendering.media import Media, caption, convert_parts, result_parts, split_text_and_media
+from streamkit.providers.rendering.media import Media, caption, convert_parts, split_text_and_media
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
@@ -386,7 +386,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         """Buffer the tool message of a result. Media that it cannot have are shown by a user message."""
         call_id = self.ids.result_id(block)
         name = block.name or self.call_names.get(block.call_id)
-        parts = result_parts(block)
+        parts = media_parts(block)
         media: list[Media] = []
         content: str | list[Json]
         if parts is None:

@@ -25,7 +25,7 @@ from streamkit.ids import normalize_index
 from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import as_text, convert
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.decoding.openai_errors import to_stream_error
+from streamkit.providers.decoding.openai_errors import openai_stream_error
 from streamkit.providers.openai_chat.content_blocks import (
     REASONING_DETAIL_FIELDS,
     call_arguments,
@@ -252,7 +252,7 @@ class ChatParser:
             self._response.read_extras(chunk, raw)
         if error is None and chunk.error is None:
             choice_errors = [choice.error for choice in choices or () if choice.error]
-            error = to_stream_error(choice_errors[0]) if choice_errors else None
+            error = openai_stream_error(choice_errors[0]) if choice_errors else None
         if error is not None:
             self._sink.fail(error)
         elif self._other_forms.is_last:

@@ -24,7 +24,7 @@ from streamkit.providers.contract.sink import ChoiceSink
 from streamkit.providers.decoding.decoding import as_text, compact_json, read_json
 from streamkit.providers.openai_responses.output_items import OutputItem, item_type, runs_on_server
 from streamkit.providers.openai_responses.schema import CLIENT_ITEM_FIELDS, Json
-from streamkit.providers.rendering.media import result_parts
+from streamkit.providers.rendering.media import media_parts
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.values.media import is_image_source, normalize_data_url
 
@@ -291,7 +291,7 @@ def _screenshot(block: ToolResponseBlock) -> str | None:
         return str(value["image_url"])
     if isinstance(value, str) and is_image_source(value):
         return value
-    for part in result_parts(block) or ():
+    for part in media_parts(block) or ():
         if isinstance(part, ImageBlock) and is_image_source(part.data):
             return part.data
         if isinstance(part, FileBlock) and part.data and (part.media_type or "").startswith("image/"):

@@ -13,7 +13,7 @@ from streamkit.history.content import FileBlock, ImageBlock, TextBlock, ToolResp
 from streamkit.history.result_parts import detail_metadata
 from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.openai_responses.schema import Json
-from streamkit.providers.rendering.media import convert_or_describe, result_parts
+from streamkit.providers.rendering.media import convert_or_describe, media_parts
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.values.media import (
     has_type_in,
@@ -108,7 +108,7 @@ def output_of(block: ToolResponseBlock, changes: list[str], *, is_own: bool = Fa
         return block.error or text_or_json(block.result) or f"The call did not complete: {block.status}."
     if is_own and _is_own_output(block.result):
         return list(block.result)
-    parts = result_parts(block)
+    parts = media_parts(block)
     if parts is None:
         return text_or_json(block.result)
     values = [part.text if isinstance(part, TextBlock) else media_part(part, changes) for part in parts]

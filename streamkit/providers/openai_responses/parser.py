@@ -26,7 +26,7 @@ from streamkit.providers.decoding.decoding import (
 )
 from streamkit.providers.decoding.lenient_json import frame_error
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
-from streamkit.providers.decoding.openai_errors import to_stream_error
+from streamkit.providers.decoding.openai_errors import openai_stream_error
 from streamkit.providers.openai_responses.item_reader import ItemReader
 from streamkit.providers.openai_responses.schema import (
     DECODER,
@@ -299,7 +299,7 @@ class ResponsesParser:
             error: the error object, or its text.
             status: the HTTP status next to it, which WebSocket relays send.
         """
-        reported = to_stream_error(error)
+        reported = openai_stream_error(error)
         if reported.status is None and status is not None and 400 <= status < 600:
             reported = msgspec.structs.replace(reported, status=status)
         if reported.message != self._error_message:

@@ -147,23 +147,23 @@ class BlockRenderer(AlternatingRenderer[Traits]):
 
     def put_results_first(self) -> None:
         """Move the results of each user message to its beginning, in the order of their calls."""
-        call_ids: list[str] = []
-        for message in self.messages:
-            blocks = message["content"]
-            if message["role"] == "assistant":
-                # A block that the provider made may have any value as its id.
-                call_ids = [call_id for block in blocks if isinstance(call_id := self.read_call_id(block), str)]
-            elif len(blocks) > 1:
-                message["content"] = self._sorted(blocks, call_ids)
-
-    def _sorted(self, blocks: list[Json], call_ids: list[str]) -> list[Json]:
-        positions = {call_id: position for position, call_id in enumerate(call_ids)}
+        positions: dict[str, int] = {}  # of the last assistant message's calls, by their ids
+        after_calls = 0
 
         def position(block: Json) -> int:
             call_id = self.read_result_id(block)
-            return len(positions) + 1 if call_id is None else positions.get(call_id, len(positions))
+            return after_calls + 1 if call_id is None else positions.get(call_id, after_calls)
 
-        return sorted(blocks, key=position)
+        for message in self.messages:
+            blocks = message["content"]
+            if message["role"] == "assistant":
+                positions, after_calls = {}, len(blocks)
+                for number, block in enumerate(blocks):
+                    call_id = self.read_call_id(block)
+                    if isinstance(call_id, str):  # a block that the provider made may have any value as its id
+                        positions[call_id] = number
+            elif len(blocks) > 1:
+                blocks.sort(key=position)
 
     def strip_last_text(self) -> None:
         """Remove white space at the end of the last assistant message, for which the APIs refuse a request."""
@@ -178,7 +178,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
         if self.messages and self.messages[0]["role"] != "user":
-            self.begin_with_user(self.text_block("(continued)"))
+            self.messages.insert(0, {"role": "user", self.parts_field: [self.text_block("(continued)")]})
+            self.report("a user message '(continued)' was put in front: the first message must be a user's")
 
 
 def _is_text(part: Any) -> bool:

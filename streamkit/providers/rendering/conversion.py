@@ -1,15 +1,13 @@
-"""Conversion of history to a provider's messages and requests, and of messages to history.
+"""Conversion of history and requests to the form of any provider, and back.
 
-Requests between their neutral form and the bodies of providers.
-
-`parse_body` reads what a client sent; `NeutralRequest` writes it for any provider. Every field of a body is read into
-the `Request` or kept in its ``unread``, and what a target cannot carry is reported. This module must not depend on a
-provider.
+`render` and `parse_messages` convert messages, `render_request` and `parse_request` complete requests. Every field of a
+body is read into the `Request` or kept in its ``unread``, and what a target cannot carry is reported. This module must
+not depend on a provider.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, get_args
 
@@ -17,7 +15,7 @@ from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import OpaqueBlock
 from streamkit.history.builder import ReadingChanges
 from streamkit.history.content import Content, to_contents
-from streamkit.history.given_messages import check_format, check_messages
+from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.output.output_type import OutputType
 from streamkit.providers import registry
@@ -31,12 +29,12 @@ from streamkit.providers.requests.request import Request, Settings, to_settings
 from streamkit.providers.requests.settings import SettingsWriter
 from streamkit.providers.requests.tool_names import ToolNames, prepare_tools
 from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
+from streamkit.tools.toolset import AnyTool
 from streamkit.values.json_data import copy_with
 from streamkit.values.message_format import RateMessage
 
 __all__ = [
     "NeutralRequest",
-    "parse_body",
     "parse_messages",
     "parse_request",
     "render",
@@ -47,57 +45,6 @@ __all__ = [
 
 Json = dict[str, Any]
 _MOST_NAMES = 8  # of the fields of one object, in a sentence
-
-
-def parse_body(
-    body: Any,
-    provider: Provider,
-    read_messages: Callable[..., list[Content]],
-    *,
-    model: str | None,
-    stream: bool | None,
-    changes: list[str] | None,
-) -> Request:
-    """Return a request's body in neutral form; `rendering.parse_request` has the other arguments and the errors.
-
-    Args:
-        body: the body.
-        provider: its provider.
-        read_messages: ``rendering.parse_messages``, for a provider's messages.
-        model: the model, where the path has it.
-        stream: whether a stream is requested, where the path says it.
-        changes: receives a sentence for each part of a message that was kept opaque or left out.
-    """
-    if not is_object(body):
-        raise UsageError(f"the body of a request must be a dict, not {type(body).__name__}")
-    traits = provider.traits
-    fields = BodyFields(traits.normalize_body(body))
-    reader = provider.request_reader()
-    tools = reader.read_tools(fields, traits)
-    tool_choice = reader.read_tool_choice(fields, traits)
-    settings = reader.read_settings(fields, traits)
-    report = ReadingChanges()
-    messages = fields.take(traits.messages_field)
-    system = fields.take(traits.system_field) if traits.system_field is not None else None
-    contents = read_messages([] if messages is None else messages, provider, system=system, changes=report)
-    if changes is not None:
-        changes += report
-    is_streamed = fields.take("stream", check=is_flag)
-    if stream is not None:
-        is_streamed = stream
-    if model is not None:
-        settings["model"] = model
-    if report.left_out:
-        fields.put_back(traits.messages_field, report.left_out)
-    return Request(
-        contents=contents,
-        tools=tools,
-        tool_choice=tool_choice,
-        stream=traits.endpoint.streams_by_default if is_streamed is None else is_streamed,
-        settings=Settings(**settings),
-        unread=fields.rest,
-        provider=traits.name,
-    )
 
 
 class NeutralRequest:
@@ -266,26 +213,15 @@ def render_messages(
 
     The arguments and errors are those of `render`. `Provider.build_request` builds a request from the result.
     """
-    options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
-    return _render(contents, get(provider), model=model, **options)
-
-
-def _render(
-    contents: Sequence[Content],
-    target: Provider,
-    *,
-    ids: IdPolicy,
-    model: str | None,
-    endpoint: str | None,
-    repair: bool,
-    unsupported: MediaPolicy,
-) -> RenderedMessages:
+    target = get(provider)
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     changes: list[str] = []
-    given = _to_contents(contents)
-    legal = _repair(given, changes) if repair else given
-    supported = apply_media_policy(legal, target, unsupported, changes)
+    supported: Sequence[Content] = to_contents("contents", contents)
+    if repair:
+        repaired = repair_contents(supported)
+        supported, changes = repaired.contents, repaired.changes
+    supported = apply_media_policy(supported, target, unsupported, changes)
     rendered = target.render(supported, ids=ids, model=model, endpoint=endpoint)
     rendered.changes = changes + rendered.changes
     return rendered
@@ -295,7 +231,7 @@ def render_request(
     contents: Sequence[Content] | Request,
     provider: ProviderName | str | Provider,
     *,
-    tools: Sequence[Any] = (),
+    tools: Sequence[AnyTool | OfferedTool] = (),
     tool_choice: ToolChoice | None = None,
     stream: bool | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
@@ -342,7 +278,10 @@ def render_request(
     target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
     options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
     output_type: OutputType[Any] | None = None if output is None else OutputType(output)
-    request = contents if isinstance(contents, Request) else Request(contents=_to_contents(contents), stream=True)
+    if isinstance(contents, Request):
+        request = contents
+    else:
+        request = Request(contents=to_contents("contents", contents), stream=True)
     overrides: dict[str, Any] = {}
     if tools != () and (definitions := to_definitions(tools, target.name)):
         overrides["tools"] = definitions
@@ -360,7 +299,7 @@ def render_request(
     if overrides:
         request = copy_with(request, **overrides)
     if not isinstance(contents, Request) and settings is None:
-        rendered = _render(request.contents, target, model=model, **options)
+        rendered = render_messages(request.contents, target, model=model, **options)
         body = target.build_request(
             rendered, tools=request.tools, tool_choice=tool_choice, stream=request.stream, output=output_type
         )
@@ -369,7 +308,7 @@ def render_request(
     neutral = NeutralRequest(request, target, report)
     if neutral.is_beginning_stored:
         options["repair"] = False
-    rendered = _render(neutral.contents, target, model=model or request.settings.model, **options)
+    rendered = render_messages(neutral.contents, target, model=model or request.settings.model, **options)
     return neutral.body(rendered, output_type)
 
 
@@ -397,17 +336,37 @@ def parse_request(
         UsageError: the body is no dict, its messages are no list of dicts or of another format, or requests of this
             provider cannot be read. Nothing else that a body contains raises.
     """
-    return parse_body(body, get(provider), _read_messages, model=model, stream=stream, changes=changes)
-
-
-def _to_contents(contents: object) -> list[Content]:
-    return to_contents("contents", contents)
-
-
-def _repair(contents: Sequence[Content], changes: list[str]) -> Sequence[Content]:
-    repaired = repair_contents(contents)
-    changes += repaired.changes
-    return repaired.contents
+    target = get(provider)
+    if not is_object(body):
+        raise UsageError(f"the body of a request must be a dict, not {type(body).__name__}")
+    traits = target.traits
+    fields = BodyFields(traits.normalize_body(body))
+    reader = target.request_reader()
+    tools = reader.read_tools(fields, traits)
+    tool_choice = reader.read_tool_choice(fields, traits)
+    settings = reader.read_settings(fields, traits)
+    report = ReadingChanges()
+    messages = fields.take(traits.messages_field)
+    system = fields.take(traits.system_field) if traits.system_field is not None else None
+    contents = _read_messages(check_messages([] if messages is None else messages), target, system, report)
+    if changes is not None:
+        changes += report
+    is_streamed = fields.take("stream", check=is_flag)
+    if stream is not None:
+        is_streamed = stream
+    if model is not None:
+        settings["model"] = model
+    if report.left_out:
+        fields.put_back(traits.messages_field, report.left_out)
+    return Request(
+        contents=contents,
+        tools=tools,
+        tool_choice=tool_choice,
+        stream=traits.endpoint.streams_by_default if is_streamed is None else is_streamed,
+        settings=Settings(**settings),
+        unread=fields.rest,
+        provider=traits.name,
+    )
 
 
 def parse_messages(
@@ -443,14 +402,10 @@ def parse_messages(
         check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
         parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
         return parse(listed, system=system, changes=changes)
-    return _read_listed(listed, get(provider), system, changes)
+    return _read_messages(listed, get(provider), system, changes)
 
 
-def _read_messages(messages: Any, target: Provider, *, system: Any, changes: list[str] | None) -> list[Content]:
-    return _read_listed(check_messages(messages), target, system, changes)
-
-
-def _read_listed(
+def _read_messages(
     messages: list[dict[str, Any]], target: Provider, system: Any, changes: list[str] | None
 ) -> list[Content]:
     if target.traits.has_importer:

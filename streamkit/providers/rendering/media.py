@@ -1,21 +1,18 @@
-"""Images and files in tool results, for targets that accept them outside of a result or not at all.
+"""Images and files in messages that go to a target which accepts them elsewhere, or not at all.
+
+Of users' images and files the caller's policy decides (`apply_media_policy`). ``raise`` (the default) raises
+``UnsupportedContent``: a question about an image has no meaning without the image. ``text`` replaces the image or file
+by a line that names it, ``drop`` leaves it out; both report the change. `Provider.carries` reports which images and
+files a target carries.
 
 Rendering never raises ``UnsupportedContent`` for a tool's result: the tool has run, and an exception would lose the
-conversation. Text replaces an image or file that the target cannot carry (the contents of a text file, else a line that
-names it), and ``changes`` reports the replacement. The policy ``unsupported`` (`media_policy`) applies to images and
-files of users; only its ``drop`` and ``text`` apply to results as well.
+conversation. There ``raise`` is the same as ``text``: text replaces an image or file that the target cannot carry (the
+contents of a text file, else a line that names it), and ``changes`` reports the replacement.
 
 If a target's results contain only text, the images and files are sent elsewhere, and the text shows their positions:
 without marks if all texts precede the media, as in most results; else a line such as ``[image 1]`` at each position.
 
 This module must not depend on a provider: a provider's package passes the function that converts its media.
-
-The policies for images and files that a target cannot carry.
-
-``raise`` (the default) raises ``UnsupportedContent``: a question about an image has no meaning without the image.
-``text`` replaces the image or file by a line that names it, ``drop`` leaves it out; both report the change. An image or
-file in a tool's result never raises, for the reason in `tool_result_media`: there ``raise`` is the same as ``text``.
-`Provider.carries` reports which images and files a target carries.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from operator import is_
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history.content import (
@@ -36,13 +33,10 @@ from streamkit.history.content import (
     TextBlock,
     ToolResponseBlock,
 )
-from streamkit.history.tool_results import ResultPart, to_stored_part
+from streamkit.history.input_checks import check_media_data
+from streamkit.history.tool_results import ResultPart, decode_text_file, result_parts, to_stored_part
 from streamkit.providers.provider import Provider
 from streamkit.values.json_data import copy_with
-
-if TYPE_CHECKING:
-    from streamkit.history import Block, FileBlock, ImageBlock, ToolResponseBlock
-    from streamkit.history.tool_results import ResultPart
 
 __all__ = [
     "Media",
@@ -55,21 +49,19 @@ __all__ = [
     "followup_user_blocks",
     "join_text_and_media",
     "label",
-    "result_parts",
+    "media_parts",
     "split_text_and_media",
 ]
 
 
-Media: TypeAlias = "ImageBlock | FileBlock"
+Media: TypeAlias = ImageBlock | FileBlock
 
 
-def result_parts(block: ToolResponseBlock, *, texts_alone: bool = False) -> list[ResultPart] | None:
+def media_parts(block: ToolResponseBlock) -> list[ResultPart] | None:
     """Return the parts of a result with images or files; None if it is text, data or an error."""
     if block.error is not None or block.status not in (None, "completed") or not isinstance(block.result, list):
         return None
-    from streamkit.history.tool_results import result_parts
-
-    return result_parts(block.result, texts_alone=texts_alone)
+    return result_parts(block.result)
 
 
 def convert_or_describe(
@@ -83,8 +75,6 @@ def convert_or_describe(
         changes: receives a sentence if text replaces the part.
         target_name: the target's name for that sentence.
     """
-    from streamkit.history.render_input import check_media_data
-
     try:
         check_media_data(part)
         converted: dict[str, Any] = convert(part)
@@ -103,8 +93,6 @@ def convert_parts(
     supported: list[ResultPart] = []
     if not parts:
         return supported
-    from streamkit.history import TextBlock
-
     for part in parts:
         text = "" if isinstance(part, TextBlock) else convert_or_describe(part, convert, changes, target_name)
         supported.append(TextBlock(text=text) if isinstance(text, str) and not isinstance(part, TextBlock) else part)
@@ -115,8 +103,6 @@ def caption(media: Sequence[ResultPart], name: str | None) -> list[Block]:
     """Return the images and files of one result after a line that names its tool, for a user message."""
     if not media:
         return []
-    from streamkit.history import TextBlock
-
     text = f"From the result of {name}:" if name else "From the tool's result:"
     return [TextBlock(text=text), *media]
 
@@ -156,8 +142,6 @@ def split_text_and_media(parts: Sequence[ResultPart]) -> tuple[str, list[Media]]
 
 def join_text_and_media(text: str, media: Sequence[Media]) -> list[ResultPart]:
     """Return the parts of a result in order, the inverse of `split_text_and_media`; text without marks comes first."""
-    from streamkit.history import TextBlock
-
     parts: list[ResultPart] = []
     lines: list[str] = []
     remaining = list(media)
@@ -181,8 +165,6 @@ def _placeholder(number: int, part: Media) -> str:
 
 def describe(part: Media) -> str:
     """Return text that replaces an image or file: the contents of a text file, else a line with its name."""
-    from streamkit.history.tool_results import decode_text_file
-
     text = decode_text_file(part) if part.type == "file" else None
     if text is None:
         return f"[{label(part)}]"
@@ -265,7 +247,7 @@ def _apply_to_result(
 ) -> ToolResponseBlock:
     """Return a result without the parts that the target cannot carry."""
     kept: list[ResultPart] = []
-    parts = result_parts(block) or []
+    parts = media_parts(block) or []
     for part in parts:
         # A target that carries an image or file of a user also carries that of a tool, in the result or next to it.
         if isinstance(part, TextBlock) or provider.carries(part):

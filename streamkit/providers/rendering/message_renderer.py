@@ -3,8 +3,8 @@
 Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
 apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
 after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages,
-merging, buffered results and the record of which content made which message are here. This module depends on no
-provider.
+merging, buffered results, the id of each call and result (in the form that `streamkit.ids` determines), and the record
+of which content made which message are here. This module depends on no provider.
 """
 
 from __future__ import annotations
@@ -27,15 +27,88 @@ from streamkit.history import (
 )
 from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, CacheMark
 from streamkit.history.tool_results import ResultPart
-from streamkit.providers.contract.origin import models_of, normalize_endpoint
-from streamkit.providers.provider import RenderedMessages, RenderOptions, Traits
-from streamkit.providers.rendering.media import Media, followup_user_blocks, result_parts, split_text_and_media
-from streamkit.providers.rendering.message_ids import MessageIds
+from streamkit.ids import DEFAULT_ID_RULE, TargetIds
+from streamkit.providers.contract.origin import RenderOptions, models_of, normalize_endpoint
+from streamkit.providers.provider import RenderedMessages, Traits
+from streamkit.providers.rendering.media import Media, followup_user_blocks, media_parts, split_text_and_media
 from streamkit.providers.writing.encoding import data_as_json
 
-__all__ = ["AlternatingRenderer", "Json", "MessageRenderer", "RoleRenderer", "cache_mark", "result_text"]
+__all__ = [
+    "AlternatingRenderer",
+    "Json",
+    "MessageIds",
+    "MessageRenderer",
+    "RoleRenderer",
+    "cache_mark",
+    "result_text",
+]
+
+
+class MessageIds:
+    """The target ids of a conversation: a call and its result have the same id, and no other call has it.
+
+    History may contain one id several times (some models number their calls again in each turn,
+    fw-ai/fireconnect#16). Results are then paired with their calls by order.
+
+    Args:
+        traits: the target's traits; the ids follow its rule for the requested model.
+        options: the id policy, the requested model, and the ids that are in use.
+    """
+
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        self._traits = traits
+        self._options = options
+        self._origin = options.ids != "canonical"
+        self._target_ids = TargetIds(traits.id_rule_for(options.model), options.used_ids)
+        self._seen: dict[str, int] = {}  # the number of calls with an id
+        self._open_calls: dict[str, list[str]] = {}  # by id in history, the target ids of calls without a result
+        self._latest: dict[str, str] = {}  # by id in history, the target id of the last call
+
+    def start_round(self) -> None:
+        """Discard the calls without a result: later results belong to later calls."""
+        self._open_calls = {}
+
+    def call_id(self, block: ToolCallBlock) -> str:
+        """Return the target id of a call."""
+        occurrence = self._seen[block.id] = self._seen.get(block.id, 0) + 1
+        target_id = self._target_ids.call(
+            block.id if occurrence == 1 else f"{block.id}|{occurrence}", block.name, origin=self._raw_id(block)
+        )
+        self._open_calls.setdefault(block.id, []).append(target_id)
+        self._latest[block.id] = target_id
+        return target_id
+
+    def result_id(self, block: ToolResponseBlock) -> str:
+        """Return the target id of the call that a result belongs to.
+
+        A result whose call is not in the conversation (its server stores it) has the id that the server gave the call.
+        """
+        open_calls = self._open_calls.get(block.call_id)
+        if open_calls:
+            return open_calls.pop(0)
+        latest = self._latest.get(block.call_id)
+        return latest or self._target_ids.result(block.call_id, block.name or "", origin=self._raw_id(block))
+
+    def _raw_id(self, block: ToolCallBlock | ToolResponseBlock) -> Any:
+        """Return the raw id of a block that goes back to its provider.
+
+        The provider decides, not the model: a conversation keeps its ids when the model changes. Only an id of unusual
+        form goes back to its own model and endpoint alone, because gateways put opaque state into ids, which other
+        models refuse (BerriAI/litellm#18160).
+        """
+        metadata = block.metadata
+        if not self._origin or not self._traits.is_from_provider(metadata):
+            return None
+        raw_id = metadata.get("raw_id")
+        if isinstance(raw_id, str) and not DEFAULT_ID_RULE.accepts(raw_id):
+            options = self._options
+            return raw_id if self._traits.accepts_state(metadata, options.model, options.endpoint) else None
+        return raw_id
+
 
 Json = dict[str, Any]
+
+
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
 
 
@@ -71,8 +144,18 @@ class MessageRenderer(Generic[AnyTraits]):
                 self.report("the name of a message's author was left out: the target has no field for it")
             self.add(content)
         self.finish()
+        found: dict[int, tuple[int, int]] = {}  # by the number of a content, which messages contain it
+        for number, message in enumerate(self.messages):
+            if (marked := self._contents_of.get(id(message))) is not None:
+                for member in marked[1]:
+                    found[member] = (found[member][0] if member in found else number, number + 1)
+        spans: list[tuple[int, int]] = []
+        span = (0, 0)
+        for number in range(len(contents)):
+            span = found[number] if number in found else (span[1], span[1])
+            spans.append(span)
         system = "\n\n".join(self.system) or None
-        return RenderedMessages(self.messages, system, self._spans(len(contents)), self.request_fields, self.changes)
+        return RenderedMessages(self.messages, system, spans, self.request_fields, self.changes)
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
@@ -179,20 +262,6 @@ class MessageRenderer(Generic[AnyTraits]):
         """The number of the content that is being rendered."""
         return self._content
 
-    def _spans(self, count: int) -> list[tuple[int, int]]:
-        found: dict[int, tuple[int, int]] = {}
-        contents_of = self._contents_of
-        for number, message in enumerate(self.messages):
-            if (marked := contents_of.get(id(message))) is not None:
-                for content in marked[1]:
-                    found[content] = (found[content][0] if content in found else number, number + 1)
-        spans: list[tuple[int, int]] = []
-        span = (0, 0)
-        for content in range(count):
-            span = found[content] if content in found else (span[1], span[1])
-            spans.append(span)
-        return spans
-
 
 def cache_mark(block: Block) -> CacheMark | None:
     """Return the block's cache mark; None if it has none, or none of a valid form."""
@@ -226,7 +295,6 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
         if content.speaker not in ("human", "tool", "ai"):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
             return
-        self.begin_content(content)
         speaker = content.speaker
         last_role = "user"
         pushed: list[Any] = []
@@ -251,9 +319,6 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
     def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
         """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
         return parts
-
-    def begin_content(self, content: Content) -> None:
-        """Prepare for the blocks of a content."""
 
     def result_parts(self, block: ToolResponseBlock) -> list[Any]:
         """Return the parts for the result of a call."""
@@ -282,12 +347,6 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
         else:
             self.append({"role": role, self.parts_field: list(parts)}, contents)
 
-    def begin_with_user(self, part: Any) -> None:
-        """Insert a user message with this part in front if the first message is the model's."""
-        if self.messages and self.messages[0]["role"] != "user":
-            self.messages.insert(0, {"role": "user", self.parts_field: [part]})
-            self.report("a user message '(continued)' was put in front: the first message must be a user's")
-
     def add_system(self, content: Content) -> None:
         """Add a system message to the system text, wherever it is in the conversation."""
         if self.messages:
@@ -308,10 +367,14 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     Results are buffered until another message follows, so that they can be sorted by their calls. A user message after
     them contains the images and files of results that a tool message cannot contain.
+
+    Attributes:
+        call_places: the places of the calls of the last assistant message, by target id, for the order of results.
     """
 
     def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
         super().__init__(traits, options)
+        self.call_places: dict[str, int] = {}
         # For each buffered result: the position of its call, the message, its blocks for the user message, its content.
         self._results: list[tuple[int, Json, list[Block], int]] = []
         self._tool_media: list[Media] = []  # images and files next to the results
@@ -382,7 +445,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     def text_and_media(self, block: ToolResponseBlock) -> tuple[str, list[Media]]:
         """Return the text of a result, and its images and files, for wires whose results are text."""
-        parts = result_parts(block)
+        parts = media_parts(block)
         return (result_text(block), []) if parts is None else split_text_and_media(self.tool_media(parts))
 
     def omit(self, block: Block, reason: str) -> None:
@@ -409,14 +472,13 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     def flush_results(self) -> None:
         """Append the buffered results in the order of their calls, and the user message with their media."""
+        self.call_places = {}
         if not self._result_contents:
-            self.results_flushed()
             return
         results = sorted(self._results, key=itemgetter(0)) if len(self._results) > 1 else self._results
         media = self.tool_media(self._tool_media)
         contents = sorted(self._result_contents)
         self._results, self._tool_media, self._result_contents = [], [], set()
-        self.results_flushed()
         for _, message, _, content in results:
             self.append(message, [content])
         shown = [blocks for _, _, blocks, _ in results if blocks]
@@ -424,6 +486,3 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
             number, self._content = self._content, contents[-1]
             self.add_user(user_blocks)
             self._content = number
-
-    def results_flushed(self) -> None:
-        """Discard the calls of the flushed results."""
