@@ -225,6 +225,7 @@ class AnthropicParser:
             self._sink.unknown(raw)
 
     def _event(self, raw: Json) -> None:
+        """Read an event as plain data, except a ``content_block_delta``, or a complete message."""
         event_type = raw.get("type")
         known = EVENT_FIELDS.get(event_type) if isinstance(event_type, str) else None
         if known is not None:
@@ -241,9 +242,21 @@ class AnthropicParser:
         elif event_type == "ping":
             pass  # it shows nothing: other wires have it too
         elif event_type == "message_start":
-            self._message_start(raw)
+            message = raw.get("message")
+            self._report_usage(raw.get("usage"))
+            if isinstance(message, dict):
+                self._start_message(message)
+            elif message is None:  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
+                self._sink.heartbeat()
+            else:
+                self._sink.unknown(raw)
         elif event_type == "message_delta":
-            self._message_delta(raw)
+            delta = raw.get("delta")
+            if delta is not None and not isinstance(delta, dict):
+                self._sink.unknown(raw)
+            self._report_usage(raw.get("usage"))
+            fields = {**raw, **delta} if isinstance(delta, dict) else raw
+            self._read_end(fields, facts_of(fields))
         elif event_type == "message_stop":
             self._report_usage(raw.get("usage"))
             metrics = raw.get(INVOCATION_METRICS)
@@ -265,17 +278,6 @@ class AnthropicParser:
 
     # ------------------------------------------------------------ the message
 
-    def _message_start(self, raw: Json) -> None:
-        message = raw.get("message")
-        self._report_usage(raw.get("usage"))
-        if not isinstance(message, dict):  # proxies before Bedrock send null (pydantic/pydantic-ai#5818)
-            if message is None:
-                self._sink.heartbeat()
-            else:
-                self._sink.unknown(raw)
-            return
-        self._start_message(message)
-
     def _start_message(self, message: Json) -> None:
         previous, started = self._started, StartedMessage(message)
         if previous is not None:
@@ -290,7 +292,7 @@ class AnthropicParser:
             )
         self._sink.keep(started.size)
         self._started = started
-        self._message(message)
+        self._read_message(message)
 
     def _complete_message(self, message: Json) -> None:
         """Read a message that was not streamed, or that repeats the blocks streamed before it."""
@@ -302,11 +304,11 @@ class AnthropicParser:
             self._blocks.end()
             self._sink.terminate()
             return
-        self._message(message)
+        self._read_message(message)
         self._blocks.end()
         self._sink.terminate()
 
-    def _message(self, message: Json) -> None:
+    def _read_message(self, message: Json) -> None:
         """Read a message: empty at the start of a stream, complete in a body that was not streamed."""
         facts = facts_of(message)
         self._sink.identify(as_text(message.get("id")), as_text(message.get("model")), facts)
@@ -321,14 +323,6 @@ class AnthropicParser:
                 self._sink.unknown(block)
         self._report_usage(message.get("usage"))
         self._read_end(message, facts)
-
-    def _message_delta(self, raw: Json) -> None:
-        delta = raw.get("delta")
-        if delta is not None and not isinstance(delta, dict):
-            self._sink.unknown(raw)
-        self._report_usage(raw.get("usage"))
-        fields = {**raw, **delta} if isinstance(delta, dict) else raw
-        self._read_end(fields, facts_of(fields))
 
     def _read_end(self, fields: Json, facts: Json) -> None:
         """Read the fields of a message or a ``message_delta`` that concern the message's end, and keep its facts."""

@@ -96,10 +96,6 @@ class BedrockConverseParser:
                         return
         self._parse_slow(name, data)
 
-    def end(self) -> None:
-        """Finalize the blocks that have no stop event when the stream ends."""
-        self._blocks.end()
-
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as boto3 yields it, ``{name: body}``, or a response of Converse."""
         try:
@@ -124,6 +120,10 @@ class BedrockConverseParser:
             self._sink.fail(StreamError("provider_error", message, raw=data))
         else:
             self._sink.unknown(data)
+
+    def end(self) -> None:
+        """Finalize the blocks that have no stop event when the stream ends."""
+        self._blocks.end()
 
     # ------------------------------------------------------------ frames that are not a plain delta
 
@@ -168,13 +168,13 @@ class BedrockConverseParser:
                 self._sink.warn("message_restarted", "a message started inside the stream of another; both are kept")
             self._sink.heartbeat()
         elif name == "messageStop":
-            self._message_stop(body)
+            self._read_stop(body)
         else:
-            self._metadata(body)
+            self._read_metadata(body)
 
     # ------------------------------------------------------------ the message
 
-    def _message_stop(self, body: Json) -> None:
+    def _read_stop(self, body: Json) -> None:
         self._blocks.end()
         self._keep_facts(body)
         reason = body.get("stopReason")
@@ -193,7 +193,7 @@ class BedrockConverseParser:
         if kept:
             self._sink.add_response_metadata(kept)
 
-    def _metadata(self, body: Json) -> None:
+    def _read_metadata(self, body: Json) -> None:
         self._has_metadata = True
         self._keep_facts(body)
         trace = body.get("trace")
@@ -235,5 +235,5 @@ class BedrockConverseParser:
                 self._blocks.read_complete(index, block)
             else:
                 self._sink.unknown(block)
-        self._metadata(body)
-        self._message_stop({"stopReason": body.get("stopReason")})
+        self._read_metadata(body)
+        self._read_stop({"stopReason": body.get("stopReason")})

@@ -90,11 +90,11 @@ class OllamaParser:
         if is_line:
             self._identify(data.get("model"), data.get("created_at"))
         if is_line and isinstance(message, dict):
-            self._report_unknown(data, message)
+            self._report_line_fields(data, message)
             self._read_message(message, message.get("content"))
             self._read_logprobs(data.get("logprobs"))
         elif is_line and message is None and "response" in data:  # of /api/generate, with the tokens of the context
-            self._report_unknown(data, {})
+            self._report_line_fields(data, {})
             self._read_message(data, data["response"])
             self._read_images(data.get("image"))
             self._read_logprobs(data.get("logprobs"))
@@ -121,8 +121,8 @@ class OllamaParser:
         else:
             self._sink.unknown(raw)
 
-    def _report_unknown(self, line: Json, message: Json) -> None:
-        """Report facts about the response, and the fields of a line that this wire does not have."""
+    def _report_line_fields(self, line: Json, message: Json) -> None:
+        """Report the fields of a line that are facts about the response, and those that this wire does not have."""
         facts = {name: line[name] for name in RESPONSE_FIELDS if line.get(name)}
         if facts and facts != self._facts:
             self._facts = facts
