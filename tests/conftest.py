@@ -3,6 +3,8 @@
 Hypothesis tries the same examples at every run and stores none. ``--hypothesis-profile deep`` tries more and random
 ones, for any selection of tests.
 
+Tests that need a package which is not installed are skipped (``optional_packages``).
+
 ``--random-delays`` delays threads and event loops (``random_delays``).
 
 HTTP clients share one TLS context for each set of arguments: reading the certificates of all authorities takes 40 ms,
@@ -21,6 +23,8 @@ from typing import Any
 import pytest
 import random_delays
 from hypothesis import settings
+
+pytest_plugins = ["optional_packages"]
 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("deep", deadline=None, database=None, max_examples=2000)

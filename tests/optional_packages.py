@@ -1,0 +1,91 @@
+"""The packages of the extra ``dev`` that ``suite`` lacks: a test that needs a missing one is skipped, with the reason.
+
+A module of tests that imports one is skipped as a whole, a test that imports one as it runs is skipped alone. pytest's
+summary has one line for each module and reason. An import of anything else that fails is an error, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+#: The distribution by the name that is imported.
+DISTRIBUTIONS = {
+    "anthropic": "anthropic",
+    "boto3": "boto3",
+    "botocore": "boto3",
+    "cohere": "cohere",
+    "coverage": "coverage",
+    "dbos": "dbos",
+    "genai_prices": "genai-prices",
+    "google": "google-genai",
+    "groq": "groq",
+    "mcp": "mcp",
+    "mistralai": "mistralai",
+    "mypy": "mypy",
+    "ollama": "ollama",
+    "openai": "openai",
+    "orjson": "orjson",
+    "playwright": "playwright",
+    "psycopg": "psycopg",
+    "pyright": "pyright",
+    "ruff": "ruff",
+}
+
+
+class Module(pytest.Module):
+    """A module of tests that is skipped if it imports an optional package that is missing."""
+
+    def collect(self) -> Any:
+        """Return the tests of the module, or skip it."""
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            _skip_if_missing(error.__cause__)
+            raise
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Any, parent: Any) -> pytest.Module:
+    """Make every module of tests one that optional packages may be missing for."""
+    return Module.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, Any, Any]:
+    """Skip a test whose fixture imports an optional package that is missing."""
+    return (yield from _skipping())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """Skip a test that imports an optional package that is missing."""
+    return (yield from _skipping())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Name a test's module as the place of its skip, so that the summary has one line for a module and a reason."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(item.path), None, report.longrepr[2])
+    return report
+
+
+def _skipping() -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    except Exception as error:
+        _skip_if_missing(error)
+        raise
+
+
+def _skip_if_missing(error: BaseException | None) -> None:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # raised in a task group
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        distribution = DISTRIBUTIONS.get(error.name.partition(".")[0])
+        if distribution is not None:
+            pytest.skip(f"{distribution} is not installed (extra 'dev')", allow_module_level=True)
