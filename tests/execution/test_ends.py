@@ -197,6 +197,56 @@ async def test_a_price_that_is_no_number_is_an_error_of_the_program(price: Any) 
         await run
 
 
+@pytest.mark.anyio
+async def test_calls_beyond_the_budget_are_canceled_and_end_the_run() -> None:
+    model = FakeModel(answer("", CALL), answer("", CALL, CALL, CALL), answer("Done."))
+    run = await loop(model, work, budget=Budget(calls=3))
+    assert [result.status for result in run.results] == ["completed"] * 3 + ["canceled"]
+    assert "used up" in (run.results[-1].error or "")
+    assert (run.ended, run.rounds) == ("budget", 2)
+    assert [block.type for block in run.contents[-1].blocks] == ["tool_response"] * 3
+
+
+@pytest.mark.anyio
+async def test_a_run_that_makes_as_many_calls_as_it_may_is_answered() -> None:
+    model = FakeModel(answer("", CALL), answer("", CALL), answer("Done."))
+    run = await loop(model, work, budget=Budget(calls=2))
+    assert (run.ended, run.text, len(run.results)) == ("answered", "Done.", 2)
+
+
+@pytest.mark.anyio
+async def test_an_eager_call_beyond_the_budget_never_starts() -> None:
+    started: list[int] = []
+
+    @tool(eager=True)
+    def note() -> str:
+        started.append(1)
+        return "noted"
+
+    run = await loop(FakeModel(answer("", ("note", {}), ("note", {})), answer("Done.")), note, budget=Budget(calls=1))
+    assert ([result.status for result in run.results], len(started)) == (["completed", "canceled"], 1)
+    assert run.ended == "budget"
+
+
+@pytest.mark.anyio
+async def test_a_resumed_run_has_made_the_calls_that_it_had_made() -> None:
+    paused = await loop(FakeModel(answer("", CALL), answer("", ("pay", {}))), work, pay, budget=Budget(calls=2))
+    assert paused.state is not None
+    answered = paused.state.answer(approvals={paused.pending[0].id: True})
+    model = FakeModel(answer("", CALL), answer("Done."))
+    run = await run_loop(model, resume=answered, tools=[work, pay], budget=Budget(calls=2))
+    assert run.ended == "budget"
+    assert [(result.call.name, result.status) for result in run.results] == [("pay", "completed"), ("work", "canceled")]
+
+
+@pytest.mark.anyio
+async def test_the_call_of_the_output_needs_no_budget() -> None:
+    model = FakeModel(answer("", CALL), answer("", ("final_output", {"value": 3})))
+    output: dict[str, Any] = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
+    run = await loop(model, work, provider="deepseek", budget=Budget(calls=1), output=output)
+    assert (run.ended, run.output) == ("answered", {"value": 3})
+
+
 @pytest.mark.parametrize(
     ("group", "options", "error"),
     [
@@ -204,6 +254,7 @@ async def test_a_price_that_is_no_number_is_an_error_of_the_program(price: Any) 
         (Budget, {"tokens": 1.5}, "budget.tokens must be"),
         (Budget, {"cost": 0, "price": len}, "budget.cost must be a number above 0"),
         (Budget, {"cost": True, "price": len}, "budget.cost must be"),
+        (Budget, {"calls": 0}, "budget.calls must be the number of tool calls"),
         (Budget, {"cost": 1}, "needs price="),
         (Budget, {"price": 3}, "budget.price must be a function"),
         (Retries, {"on_overflow": 3}, "retries.on_overflow must be a function"),

@@ -26,6 +26,8 @@ class Budget(Struct, frozen=True):
         tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them, if
             the model would be asked again. None for no limit.
         cost: the same for the sum of ``price``.
+        calls: calls of tools. Further calls get ``canceled`` results, and the run ends ``budget`` after that round; the
+            call of a structured output does not count. With it no call starts before its turn ends.
         price: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
             have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``cost``. None if there are
             no prices.
@@ -36,10 +38,15 @@ class Budget(Struct, frozen=True):
 
     tokens: int | None = None
     cost: float | None = None
+    calls: int | None = None
     price: Callable[[Turn], float] | None = None
 
     def __post_init__(self) -> None:
         tokens, cost = self.tokens, self.cost
+        if self.calls is not None and (
+            isinstance(self.calls, bool) or not isinstance(self.calls, int) or self.calls < 1
+        ):
+            raise UsageError(f"budget.calls must be the number of tool calls of a run, at least 1, not {self.calls!r}")
         if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1):
             raise UsageError(f"budget.tokens must be the number of tokens of a run, at least 1, not {tokens!r}")
         if cost is not None and (isinstance(cost, bool) or not isinstance(cost, (int, float)) or not cost > 0):
@@ -97,13 +104,15 @@ class Spending:
         budget: what the run may spend.
         reports: the usage of the turns before.
         cost: what these have cost.
+        calls: how many calls their turns made.
     """
 
-    def __init__(self, budget: Budget, reports: Sequence[Usage] = (), cost: float = 0.0) -> None:
+    def __init__(self, budget: Budget, reports: Sequence[Usage] = (), cost: float = 0.0, calls: int = 0) -> None:
         self._budget = budget
         self._reports = list(reports)
         self._tokens = sum([_count_tokens(usage) for usage in reports])  # adding them up each round would take longer
         self._cost = cost  # of the turns that were priced
+        self._calls = calls
         self._priced_turn: Turn | None = None  # the last of them
         self._is_usage_unknown = False  # and that was reported
 
@@ -126,8 +135,19 @@ class Spending:
             self._cost += self._budget.price_of(turn)
         return self._cost
 
+    @property
+    def calls_left(self) -> int | None:
+        """How many calls may still run; None if that is not limited."""
+        return None if self._budget.calls is None else max(0, self._budget.calls - self._calls)
+
+    def add_calls(self, turn: Turn) -> None:
+        """Count the calls of a turn that may run."""
+        self._calls += len(turn.executable)
+
     def is_over_budget(self, turn: Turn | None) -> bool:
         """Return True if all turns together have spent more than a limit."""
+        if self._budget.calls is not None and self._calls > self._budget.calls:
+            return True
         tokens = self._tokens + (_count_tokens(turn.usage) if turn is not None and turn.usage is not None else 0)
         return self._budget.is_exceeded(tokens, self.cost(turn))
 

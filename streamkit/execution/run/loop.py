@@ -101,7 +101,7 @@ def run_loop(
             it has failed for good: the history is rendered for them, ``context.provider`` is the one to request, with
             ``context.model`` and ``context.endpoint`` if it is a ``Target``, and the run continues with the one that
             succeeded. Not with a ``thread``.
-        budget: ``Budget(tokens=None, cost=None, price=None)``, or the number of ``tokens``.
+        budget: ``Budget(tokens=None, cost=None, calls=None, price=None)``, or the number of ``tokens``.
         turn: ``TurnOptions(limits=None, leaked_markup="keep")``: how each ``Turn`` is read.
         before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
             first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)

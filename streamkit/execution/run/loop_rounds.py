@@ -104,7 +104,9 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
         return execution.feed(events) if turn_error(turn) is None else []
 
     # With a checkpoint nothing runs for a response that is not recorded: after a crash it would be another one.
+    # With a budget of calls none starts that may not be covered.
     may_start_early = not is_last and state.layout == "batched" and state.recorder is None
+    may_start_early = may_start_early and state.options.budget.calls is None
     is_eager = may_start_early and any(map(can_start_eagerly, state.offered_tools().values()))
     try:
         yield request.batches(start_early if is_eager else None)

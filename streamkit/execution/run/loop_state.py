@@ -34,7 +34,7 @@ from streamkit.execution.run.options import LoopOptions
 from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
-from streamkit.history.content import TextBlock
+from streamkit.history.content import TextBlock, ToolCallBlock
 from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
@@ -45,6 +45,9 @@ __all__ = [
     "ResumedRound",
     "RunWarnings",
 ]
+
+
+_NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 
 class RunWarnings:
@@ -171,7 +174,10 @@ class LoopState:
     ) -> None:
         """Start from a run that was left."""
         self.contents = list(state.contents)
-        self._spending = Spending(self.options.budget, state.usage, state.cost)
+        blocks = [block for content in state.contents for block in content.blocks]
+        calls = [block for block in [*blocks, *state.calls] if isinstance(block, (ToolCallBlock, ToolCall))]
+        count = sum(call.name != OUTPUT_TOOL for call in calls)
+        self._spending = Spending(self.options.budget, state.usage, state.cost, count)
         self._breaker = CircuitBreaker(state.failures)
         self.pauses = state.pauses
         if self.recorder is not None:
@@ -252,8 +258,22 @@ class LoopState:
         return RoundStarted(self.context.round)
 
     def create_round(self, turn: Turn, context: RoundContext, block_reason: str | None = None) -> Round:
-        """Return the calls of a turn; with a reason to block them, each gets that as its result."""
-        return Round(turn, shape=self.layout, block_reason=block_reason, options=context.render_options)
+        """Return the calls of a turn; with a reason to block them, each gets that as its result.
+
+        Without one, the calls that the budget does not cover are blocked.
+        """
+        calls_left = self._spending.calls_left
+        block_after = 0
+        if block_reason is None and calls_left is not None and turn.closed and not self.calls_output(turn):
+            self._spending.add_calls(turn)
+            block_reason, block_after = _NO_CALLS_LEFT, calls_left
+        return Round(
+            turn,
+            shape=self.layout,
+            block_reason=block_reason,
+            block_after=block_after,
+            options=context.render_options,
+        )
 
     def add_warnings(self, warnings: Sequence[StreamWarning]) -> None:
         """Add warnings; each change of content once a run."""
