@@ -1,4 +1,4 @@
-"""``run_loop``: the arguments of a run, checked and put together.
+"""``run_loop``: the arguments of a run, checked and put together as the first state of a new or a resumed run.
 
 The run itself is in ``run``. This module must not depend on what happens in a round.
 """
@@ -6,7 +6,7 @@ The run itself is in ``run``. This module must not depend on what happens in a r
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import TypeAdapter
@@ -16,27 +16,27 @@ from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.one_call.attempt import AroundCall
-from streamkit.execution.one_call.prepare import Approve
+from streamkit.execution.one_call.prepare import Approve, awaits_client
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.round.execution import Schedule, to_schedule
 from streamkit.execution.round.options import ExecutionOptions
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.execution.run.budget import Budget
-from streamkit.execution.run.options import LoopOptions, Retries, TurnOptions, to_conversation
-from streamkit.execution.run.resume import create_state, resume_run
+from streamkit.execution.run.loop_state import LoopState
+from streamkit.execution.run.options import LoopOptions, Retries, TurnOptions
 from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
+from streamkit.history.content import to_contents
 from streamkit.output import OutputType
 from streamkit.providers.contract.origin import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.cache_marks import CachePolicy
 from streamkit.reading.time_limits import TimeLimits, Timeouts
+from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, to_tools
 
 __all__ = ["run_loop"]
-
-_ID_POLICIES = get_args(IdPolicy)
 
 
 def run_loop(
@@ -164,8 +164,8 @@ def run_loop(
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         target = Target("" if provider is None else provider, model, endpoint)
-        return Run(resume_run(resume, target, options, ids))
-    contents, messages = to_conversation(history, thread)
+        return Run(_resume_run(resume, target, options, ids))
+    contents, messages = _to_conversation(history, thread)
     if provider is None:
         raise UsageError("run_loop needs provider=, the name of the provider whose stream create_new_stream returns")
     if (history is None) == (thread is None):
@@ -185,4 +185,98 @@ def run_loop(
         output=options.output,
         cache=cache,
     )
-    return Run(create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
+    return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
+
+
+def _to_conversation(
+    history: Iterable[Content] | None, thread: Iterable[dict[str, Any]] | None
+) -> tuple[list[Content], list[dict[str, Any]] | None]:
+    """Return the Contents and the provider's own messages that a run starts with, each read once.
+
+    Raises:
+        UsageError: one is something else; with what to pass instead.
+    """
+    contents: list[Content] = []
+    if history is not None:
+        own_messages = "pass a provider's own messages as thread=[...], or convert them"
+        contents = to_contents("history", history, alternative=own_messages)
+    if thread is None:
+        return contents, None
+    if isinstance(thread, (Content, str, bytes, Mapping)) or not isinstance(thread, Iterable):
+        raise UsageError(f"thread must be a list of the provider's messages, not {type(thread).__name__}")
+    messages = list(thread)
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise UsageError(
+                f"thread[{number}] must be a message of the provider, a dict, not {type(message).__name__}"
+                + ("; pass Contents as history=[...]" if isinstance(message, Content) else "")
+            )
+    return contents, messages
+
+
+def _resume_run(resume: RunState | AnsweredState, target: Target, options: LoopOptions, ids: IdPolicy) -> LoopState:
+    """Return the first state of a resumed run.
+
+    Args:
+        resume: the state of the run that was left, with or without answers.
+        target: what is requested; its fields that are not set are the state's.
+        options: how rounds are made.
+        ids: the id policy.
+
+    Raises:
+        UsageError: the state cannot be resumed with these arguments.
+    """
+    answered = resume.answer() if isinstance(resume, RunState) else resume
+    if not isinstance(answered, AnsweredState):
+        raise UsageError(
+            f"resume must be a RunState (RunState.load), or state.answer(...), not {type(resume).__name__}"
+        )
+    state = answered.state
+    for result in answered.results.values():
+        if not awaits_client(result.call, options.execution.tools):
+            name = result.call.name
+            raise UsageError(
+                f"the call {result.call.id} takes no result from outside: pass {name} in tools= without a function"
+            )
+    provider = providers.get(target.provider or state.provider)
+    if provider.name == state.provider:  # a fallback may have made the paused turn: it names its model
+        target = Target(provider, target.model or state.model, target.endpoint or state.endpoint)
+    if state.thread is not None and provider.name != state.provider:
+        raise UsageError(
+            f"the run was paused with messages of {state.provider}, which {provider.name} cannot read: resume it with"
+            f" provider={state.provider!r}"
+        )
+    context = RoundContext(
+        list(state.history),
+        list(options.execution.tools.values()),
+        state.tool_choice,
+        provider,
+        state.round,
+        options.execution.deps,
+        None if state.thread is None else list(state.thread),
+        target.model,
+        target.endpoint,
+        ids,
+        options.output,
+        options.cache,
+    )
+    loop_state = _create_state(context, options, state.run_key)
+    loop_state.resume(state, answered.approvals, answered.results)
+    return loop_state
+
+
+def _create_state(context: RoundContext, options: LoopOptions, run_key: str) -> LoopState:
+    """Return the first state of a run.
+
+    Raises:
+        UsageError: the context and the options do not fit together.
+    """
+    if context.messages is not None and options.retries.fallbacks:
+        raise UsageError("the messages of thread= cannot be sent to another provider: pass history= instead")
+    if options.turn != TurnOptions():
+        # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
+        Turn(context.provider, limits=options.turn.limits, leaked_markup=options.turn.leaked_markup)
+    return LoopState(context, options, run_key)
+
+
+_ID_POLICIES = get_args(IdPolicy)

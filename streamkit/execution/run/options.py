@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,6 @@ from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.round.options import ExecutionOptions, check_callable
 from streamkit.execution.run.budget import Budget
-from streamkit.history import Content
-from streamkit.history.content import to_contents
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
@@ -26,7 +24,7 @@ from streamkit.reading.time_limits import TimeLimits
 if TYPE_CHECKING:
     from streamkit.reading.leaked_markup import LeakedMarkup
 
-__all__ = ["LoopOptions", "Retries", "TurnOptions", "to_conversation"]
+__all__ = ["LoopOptions", "Retries", "TurnOptions"]
 
 
 class Retries(Struct, frozen=True):
@@ -126,29 +124,3 @@ class LoopOptions(Struct, frozen=True):
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def to_conversation(
-    history: Iterable[Content] | None, thread: Iterable[dict[str, Any]] | None
-) -> tuple[list[Content], list[dict[str, Any]] | None]:
-    """Return the Contents and the provider's own messages that a run starts with, each read once.
-
-    Raises:
-        UsageError: one is something else; with what to pass instead.
-    """
-    contents: list[Content] = []
-    if history is not None:
-        own_messages = "pass a provider's own messages as thread=[...], or convert them"
-        contents = to_contents("history", history, alternative=own_messages)
-    if thread is None:
-        return contents, None
-    if isinstance(thread, (Content, str, bytes, Mapping)) or not isinstance(thread, Iterable):
-        raise UsageError(f"thread must be a list of the provider's messages, not {type(thread).__name__}")
-    messages = list(thread)
-    for number, message in enumerate(messages):
-        if not isinstance(message, dict):
-            raise UsageError(
-                f"thread[{number}] must be a message of the provider, a dict, not {type(message).__name__}"
-                + ("; pass Contents as history=[...]" if isinstance(message, Content) else "")
-            )
-    return contents, messages
