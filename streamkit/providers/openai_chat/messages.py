@@ -44,7 +44,7 @@ from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import convert_media, convert_tool_media, image_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_request, is_reasoning
 from streamkit.providers.provider import RenderedMessages, RenderOptions
-from streamkit.providers.rendering.media import Media, caption, convert_parts, split_text_and_media
+from streamkit.providers.rendering.media import Media, caption, convert_parts, media_parts, split_text_and_media
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
