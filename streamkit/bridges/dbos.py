@@ -42,7 +42,7 @@ from streamkit.events import Event, RunEnded
 from streamkit.execution import ApprovalEntry, ResultEntry, Run, RunEntry, RunState
 from streamkit.execution.durable.entries import StoredResult
 from streamkit.execution.one_call.background import BackgroundTask, EventQueue
-from streamkit.execution.run.options import to_conversation
+from streamkit.execution.run.loop import to_conversation
 from streamkit.history import Content
 from streamkit.tools import Approval
 from streamkit.values.json_data import copy_with

@@ -36,7 +36,7 @@ from streamkit.reading.time_limits import TimeLimits, Timeouts
 from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, to_tools
 
-__all__ = ["run_loop"]
+__all__ = ["run_loop", "to_conversation"]
 
 
 def run_loop(
@@ -165,7 +165,7 @@ def run_loop(
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
         target = Target("" if provider is None else provider, model, endpoint)
         return Run(_resume_run(resume, target, options, ids))
-    contents, messages = _to_conversation(history, thread)
+    contents, messages = to_conversation(history, thread)
     if provider is None:
         raise UsageError("run_loop needs provider=, the name of the provider whose stream create_new_stream returns")
     if (history is None) == (thread is None):
@@ -188,7 +188,7 @@ def run_loop(
     return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
 
 
-def _to_conversation(
+def to_conversation(
     history: Iterable[Content] | None, thread: Iterable[dict[str, Any]] | None
 ) -> tuple[list[Content], list[dict[str, Any]] | None]:
     """Return the Contents and the provider's own messages that a run starts with, each read once.
