@@ -668,7 +668,8 @@ def test_what_is_not_part_of_a_response_needs_no_sentence() -> None:
 def test_log_probabilities_are_written_or_left_out_with_a_sentence(target: str, provider: str | None) -> None:
     live = new_writer(target)
     live.write(ResponseStarted("r", "m", provider=provider and target))
+    live.write(Text("a"))  # some wires have them after their text, others before it
     tokens = [{"token": "a", "logprob": -0.5}]
     raw = tokens if target == "openai_responses" else {"content": tokens}
-    written = live.write(LogProbabilities((TokenLogProbability("a", -0.5),), raw)) + live.write(Text("a"))
+    written = live.write(LogProbabilities((TokenLogProbability("a", -0.5),), raw)) + live.write(Text("b"))
     assert (b"-0.5" in written + live.close()) is ("log_probabilities" not in live.omitted)
