@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from streamkit.execution.durable.replay import Replay
 
 import streamkit
 from streamkit import Content, ToolCallBlock, UnsupportedContent, providers
 from streamkit.calls import WarningCode
 from streamkit.execution.durable import entries
-from streamkit.execution.durable.entries import RequestEntry, RunEntry
+from streamkit.execution.durable.entries import Replay, RequestEntry, RunEntry
 from streamkit.history import content as blocks
 from streamkit.history.content import Block
 from streamkit.providers.writing.content_events import write_content
