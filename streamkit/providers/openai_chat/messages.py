@@ -75,13 +75,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     Attributes:
         call_names: the names of the tools that were called, by the call's id in history.
-        call_places: the places of the calls of the last assistant message, by target id.
     """
 
     def __init__(self, traits: ChatDialect, options: RenderOptions, contents: Sequence[Content]) -> None:
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
-        self.call_places: dict[str, int] = {}
         self._contents = contents
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
@@ -375,10 +373,6 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def _requires_signature(self) -> bool:
         """The first call of a message must have a signature."""
         return requires_signature(self.options.model) and not self.traits.stream.reasoning_details
-
-    def results_flushed(self) -> None:
-        """Forget the calls of the last assistant message."""
-        self.call_places = {}
 
     # ------------------------------------------------------------ results
 
