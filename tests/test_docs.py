@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
@@ -112,6 +113,47 @@ def test_every_source_is_defined_once_and_used(document: Path) -> None:
     defined = re.findall(rf"^{source}: ", text, re.MULTILINE)
     assert len(defined) == len(set(defined))
     assert set(defined) == set(re.findall(rf"{source}(?!: |\()", text))
+
+
+# ---------------------------------------------------------------- modules and names of the code
+
+#: Folders that a path in a document may be relative to: a wire's files are the same in each provider.
+FOLDERS = [
+    ROOT,
+    ROOT / "streamkit",
+    *(path for path in (ROOT / "streamkit").rglob("*") if path.is_dir()),
+    ROOT / "tests",
+]
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_document_names_exists(document: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py|(?:[a-z_]+/)+)`", text))
+    assert named
+    assert not [path for path in sorted(named) if not any((folder / path).exists() for folder in FOLDERS)]
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_module_and_name_that_a_document_gives_exists(document: str) -> None:
+    """A dotted name that begins with a package of streamkit is a module, or a name in one."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    packages = "|".join(path.stem for path in (ROOT / "streamkit").iterdir() if not path.name.startswith(("_", ".")))
+    named = set(re.findall(rf"`(?:streamkit\.)?((?:{packages})(?:\.(?!py`)\w+)+)`", text))
+    assert named
+    assert not [name for name in sorted(named) if not resolves(f"streamkit.{name}")]
+
+
+def resolves(name: str) -> bool:
+    """Return True if a dotted name is a module, or a name in one."""
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        try:
+            value: object = import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        return all((value := getattr(value, part, None)) is not None for part in parts[end:])
+    return False
 
 
 # ---------------------------------------------------------------- the reference
