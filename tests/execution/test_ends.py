@@ -558,3 +558,15 @@ async def test_a_run_inside_a_tool_ends_with_it() -> None:
                 outer.cancel()
     assert (runs[0].ended, outer.ended) == ("canceled", "canceled")
     assert inner.streams[0].closed
+
+
+@pytest.mark.anyio
+async def test_a_resumed_run_has_counted_the_failures_of_its_calls() -> None:
+    """The state of a policy that counts over rounds is stored: else the breaker would begin anew with each pause."""
+    failing_call = ("failing", {})
+    paused = await loop(FakeModel(answer("", failing_call), answer("", failing_call, ("pay", {}))), failing, pay)
+    assert paused.ended == "awaiting_approval"
+    assert paused.state is not None
+    answered = RunState.load(paused.state.dump()).answer(approvals={paused.pending[0].id: True})
+    run = await run_loop(FakeModel(answer("", failing_call), answer("Done.")), resume=answered, tools=[failing, pay])
+    assert (run.ended, run.rounds) == ("breaker", 3)
