@@ -197,7 +197,7 @@ async def hold(conversation: Conversation, server: Server, client: httpx.AsyncCl
 
     tools = make_tools(conversation)
     begin = functools.partial(
-        run_loop, ask, provider=conversation.provider, tools=tools, retries=3, timeout=5, shape=conversation.layout
+        run_loop, ask, provider=conversation.provider, tools=tools, retries=3, timeouts=5, shape=conversation.layout
     )
     history = [Content.human(f"Go on, {conversation.name}.")]
     run = begin(history=history, run_key=conversation.name)
@@ -209,7 +209,7 @@ async def hold(conversation: Conversation, server: Server, client: httpx.AsyncCl
         if outcome != "awaiting_approval":
             break
         state = RunState.model_validate_json(run.state.model_dump_json())
-        run = begin(resume=state, approvals={call.id: call.index % 2 == 0 for call in run.pending})
+        run = begin(resume=state.answer(approvals={call.id: call.index % 2 == 0 for call in run.pending}))
     found.outcomes[outcome] += 1
     check(conversation, history, contents, turns, found)
 

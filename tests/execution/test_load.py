@@ -489,16 +489,17 @@ def count_parts_of_runs() -> Counter[type]:
 
 
 def count_other_objects(run: Any) -> Counter[str]:
-    """Return the number of objects outside the conversation, by type."""
+    """Return the number of objects outside the conversation and its results, by type."""
     gc.collect()
     context = run._state.context
-    held = reachable_ids(run._state.contents, context.contents, context.messages, run._state.usage_reports)
+    state = run._state
+    held = reachable_ids(state.contents, context.contents, context.messages, state.usage_reports, state.results)
     return Counter(type(each).__name__ for each in gc.get_objects() if id(each) not in held)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str) -> None:
+async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation_and_results(mode: str) -> None:
     seen: dict[int, Counter[str]] = {}
     gc.collect()
     before = count_parts_of_runs()  # of other tests, whose failure or module may keep them
@@ -510,6 +511,7 @@ async def test_a_run_of_1000_rounds_keeps_nothing_but_its_conversation(mode: str
                 assert count_parts_of_runs() <= before
     assert (run.ended, run.rounds) == ("answered", ROUNDS + 1)
     assert len(run.contents) == 2 * ROUNDS + 1
+    assert len(run.results) == len(run.contents) - 1 - ROUNDS + sum(len(c.blocks) - 1 for c in run.contents if c.speaker == "tool")
     more = seen[ROUNDS - 1] - seen[200]
     # Not none at all: abstract classes remember what they were asked about, each once (91 were seen). What a run kept
     # of every round would be 799 or more.
