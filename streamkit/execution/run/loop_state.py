@@ -1,11 +1,8 @@
-"""The state of a run: the conversation so far, the current turn, and the context of the next request.
+"""The state of a run: the conversation so far, its warnings, the current turn, and the context of the next request.
 
-``loop_rounds`` has the order of the steps and calls this module at each (``docs/rules.md``, "Rounds"). It must not
-depend on how a stream is read, nor on an event loop, except for the clock of the run's time limit.
-
-The warnings of a run, in order: of its turns, requests, renderings and executions. Pure.
-
-This module must not depend on what a warning means for the run.
+``run`` has the order of the steps and calls this module at each (``docs/rules.md``, "Rounds"). It must not depend on
+how a stream is read or what a warning means for the run, nor on an event loop, except for the clock of the run's time
+limit.
 """
 
 from __future__ import annotations
@@ -29,8 +26,7 @@ from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadUpdate
-from streamkit.execution.run.budget import Spending
-from streamkit.execution.run.options import LoopOptions
+from streamkit.execution.run.options import LoopOptions, Spending
 from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
