@@ -87,7 +87,9 @@ class _Conversion:
         if kind is int:
             return value if value.bit_length() < _BITS_OF_LONGEST_INTEGER else _integer_text(value)
         if kind is float:
-            return value if math.isfinite(value) else _float_name(value)
+            if math.isfinite(value):
+                return value
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         if id(value) in self._parents:
             return _CYCLE
         if len(self._parents) >= self._deepest:
@@ -139,10 +141,6 @@ def _integer_text(value: int) -> str:
     if bits > _BITS_OF_LONGEST_TEXT:
         return f"[an integer of about {int(bits * math.log10(2))} digits]"
     return str(Decimal(value))  # without the limit of int, and faster
-
-
-def _float_name(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def object_fields(value: Any) -> Any:

@@ -391,7 +391,7 @@ async def execute_one_tool(
     if not isinstance(call, ToolCall):
         raise UsageError(f"execute_one_tool takes a ToolCall, as in turn.calls, not {type(call).__name__}")
     check_seconds("timeout", timeout)
-    emit = report or _ignore
+    emit = report or (lambda event: None)
     prepared = blocked_result(call, turn) or prepare_call(call, to_tools(tools))
     try:
         if isinstance(prepared, PreparedCall) and prepared.tool.approval == "ask":
@@ -408,7 +408,3 @@ async def execute_one_tool(
         raise
     emit(to_result_event(result))
     return result
-
-
-def _ignore(_: ToolEvent | Warned) -> None:
-    pass

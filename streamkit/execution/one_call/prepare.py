@@ -81,8 +81,13 @@ def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | To
     if tool is None and call.is_client_item:
         reason = f"Not run: {call.name} is an action of the client itself, and nothing here carries it out"
         return ToolResult(call, "error", error=f"{reason}. Continue without it.")
+    if tool is None and not tools:
+        reason = f"Not run: there is no tool {quote_name(call.name)}, and there are no other tools"
+        return ToolResult(call, "error", error=f"{reason}. Continue without tools.")
     if tool is None:
-        return ToolResult(call, "error", error=_describe_unknown_tool(call.name, tools))
+        reason = f"Not run: there is no tool {quote_name(call.name)}"
+        names = ", ".join(sort_by_similarity(call.name, tools))
+        return ToolResult(call, "error", error=f"{reason}. There are: {names}. Call one of these instead.")
     if tool.function is None:
         return ToolResult(call, "error", error=f"Not run: {tool.name} cannot be run here.")
     if tool.approval == "deny":
@@ -101,13 +106,6 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
             log_exception(tool, error)
         message = f"Not run: {problem}. Make the call again with arguments that fit."
         return ToolResult(call, "error", error=message, exception=error if is_defect else None)
-
-
-def _describe_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
-    if not tools:
-        return f"Not run: there is no tool {quote_name(name)}, and there are no other tools. Continue without tools."
-    names = ", ".join(sort_by_similarity(name, tools))
-    return f"Not run: there is no tool {quote_name(name)}. There are: {names}. Call one of these instead."
 
 
 async def request_approval(

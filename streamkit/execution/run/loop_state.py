@@ -299,6 +299,11 @@ class LoopState:
             )
             return self.turn
 
+        limits: TimeLimits | None = self.options.time_limits
+        if self.deadline < inf:
+            limits = structs.replace(self.options.time_limits, deadline=self.deadline)
+        elif not self.options.time_limits.has_silence_limit:
+            limits = None
         return StreamRequest(
             self.options.create_new_stream,
             self.context,
@@ -306,7 +311,7 @@ class LoopState:
             retries=self.options.retries.requests,
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
-            limits=self._time_limits(),
+            limits=limits,
         )
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
@@ -318,12 +323,6 @@ class LoopState:
         if shortened is not None and self.recorder is not None:
             await self.recorder.request(shortened, self.pauses)
         return shortened
-
-    def _time_limits(self) -> TimeLimits | None:
-        limits = self.options.time_limits
-        if self.deadline < inf:
-            return structs.replace(limits, deadline=self.deadline)
-        return limits if limits.has_silence_limit else None
 
     def _release_turn(self) -> None:
         """Keep the text and usage of the last turn, and release it."""

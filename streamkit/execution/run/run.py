@@ -70,7 +70,10 @@ async def run_rounds(state: LoopState) -> Batches:
             yield _finish_resumed_round(state, state.resumed)
         while state.ended is None:
             if state.context.round > 0 and not state.pauses:
-                await _call_hooks(state)
+                with anyio.CancelScope(deadline=state.deadline):
+                    for hook in state.options.before_follow_up:
+                        context = await check_hook("before_follow_up", hook(state.context), state.context)
+                        state.context = context or state.context
                 if state.is_out_of_time():
                     state.ended = "timed_out"
                     break
@@ -80,13 +83,6 @@ async def run_rounds(state: LoopState) -> Batches:
         raise
     finally:
         state.ended = state.ended or "canceled"
-
-
-async def _call_hooks(state: LoopState) -> None:
-    with anyio.CancelScope(deadline=state.deadline):
-        for hook in state.options.before_follow_up:
-            context = await check_hook("before_follow_up", hook(state.context), state.context)
-            state.context = context or state.context
 
 
 async def _run_round(state: LoopState) -> Batches:
