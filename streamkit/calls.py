@@ -313,14 +313,17 @@ class Usage(Struct, frozen=True):
 
         Per field the last figure that was sent counts, and a zero never replaces another figure.
         """
-        return Usage(
-            _latest(self.input_tokens, later.input_tokens),
-            _latest(self.output_tokens, later.output_tokens),
-            _latest(self.reasoning_tokens, later.reasoning_tokens),
-            _latest(self.cache_read_tokens, later.cache_read_tokens),
-            _latest(self.cache_write_tokens, later.cache_write_tokens),
-            later.raw,
+        reports = (
+            (self.input_tokens, later.input_tokens),
+            (self.output_tokens, later.output_tokens),
+            (self.reasoning_tokens, later.reasoning_tokens),
+            (self.cache_read_tokens, later.cache_read_tokens),
+            (self.cache_write_tokens, later.cache_write_tokens),
         )
+        prompt, output, reasoning, read, written = [
+            last if last or before is None else before for before, last in reports
+        ]
+        return Usage(prompt, output, reasoning, read, written, later.raw)
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:
@@ -331,10 +334,6 @@ def _sum(figures: Iterable[int | None]) -> int | None:
 def _reports(usage: Usage) -> list[Any]:
     """Return the raw reports of a turn's usage, or of a sum."""
     return usage.raw if isinstance(usage.raw, list) else [] if usage.raw is None else [usage.raw]
-
-
-def _latest(before: int | None, later: int | None) -> int | None:
-    return later if later or before is None else before
 
 
 class Finish(Struct, frozen=True):

@@ -29,7 +29,7 @@ from streamkit.calls import (
     Usage,
 )
 from streamkit.errors import UsageError
-from streamkit.values.tagged_json import TaggedJson
+from streamkit.values.json_data import TaggedJson
 
 __all__ = [
     "ArgumentsRestated",

@@ -84,7 +84,10 @@ class _Copy:
             return True
         self.received += len(text)
         if text:
-            self._add_ahead(text)
+            self.ahead.append(text)
+            if len(self.ahead) - self._joined_ahead == MANY_PARTS:
+                self.ahead[self._joined_ahead :] = ["".join(self.ahead[self._joined_ahead :])]
+                self._joined_ahead += 1
             if self._scanner.closed_at < 0:
                 self._scanner.feed(text)
         if self._joins != self.call.joins:
@@ -107,12 +110,6 @@ class _Copy:
                 self._part, self._offset = self._part + 1, 0
         self._set_ahead(rest[at:])
         return True
-
-    def _add_ahead(self, text: str) -> None:
-        self.ahead.append(text)
-        if len(self.ahead) - self._joined_ahead == MANY_PARTS:
-            self.ahead[self._joined_ahead :] = ["".join(self.ahead[self._joined_ahead :])]
-            self._joined_ahead += 1
 
     def _set_ahead(self, text: str) -> None:
         self.ahead, self._joined_ahead = [text] if text else [], 0

@@ -10,7 +10,6 @@ contains it: a callable opens the block of a call.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -83,24 +82,22 @@ class ToolCallTracker:
 
     def feed(self, chunk: NormalizedToolChunk) -> None:
         """Assign a delta to its call and apply it."""
-        if chunk.metadata is not None and chunk.key is None and "index" in chunk.metadata:
-            chunk = _with_key_of_metadata(chunk, chunk.metadata)
+        metadata = chunk.metadata
+        if metadata is not None and chunk.key is None and "index" in metadata:
+            rest = {name: value for name, value in metadata.items() if name != "index"}
+            chunk = replace(chunk, key=metadata["index"], metadata=rest)
         if chunk.id == _NO_ID:
             chunk = replace(chunk, id=None)
         text = chunk.args or chunk.arguments_delta or ""
         copies = self._copies
         if copies is None and self._second_key is not None and chunk.key == self._second_key:
-            copies = self._copies = self._find_copies(self._second_key)
+            copies = CallCopies(self._second_key, self._state.limits.arguments, self._state.keep, self._open)
+            for call in self.calls:
+                copies.add_call(call, None)
+            self._copies = copies
         if copies is not None and copies.take(chunk, text):
             return
         self._apply(self._index.resolve(chunk, text), chunk, text)
-
-    def _find_copies(self, second_key: str) -> CallCopies:
-        """Return the copies of calls, from the first delta in the second form on."""
-        copies = CallCopies(second_key, self._state.limits.arguments, self._state.keep, self._open)
-        for call in self.calls:
-            copies.add_call(call, None)
-        return copies
 
     # ---------------------------------------------------------------- applying a delta
 
@@ -313,32 +310,29 @@ class ToolCallTracker:
                 self._start(call)
 
     def _start(self, call: ToolCallBuilder) -> None:
+        state = self._state
         self._unstarted.remove(call)
         call.name = join_surrogates(call.name)
-        call.ref = CallRef(self._canonical_id(call), call.name, call.index, call.kind)
+        canonical_id = call.raw_id
+        if not canonical_id or not ids.is_canonical(canonical_id) or not state.reserve_id(canonical_id):
+            turn_key = state.resolve_turn_key()
+            canonical_id = ids.derived_tool_id(  # also of a truncated hist_tool_ id, or one that another call has
+                provider_name=state.provider_name,
+                raw_id=call.raw_id,
+                tool_name=call.name,
+                turn_key=f"{turn_key}#{self._choice}" if self._choice else turn_key,
+                call_index=call.index,
+            )
+            state.reserve_id(canonical_id)
+        call.ref = CallRef(canonical_id, call.name, call.index, call.kind)
         call.fast_path = True
         metadata = dict(call.metadata)
         namespace = metadata.pop("namespace", None)
-        self._state.events.append(
+        state.events.append(
             ToolCallStart(call.ref, self._choice, namespace if isinstance(namespace, str) else None, metadata)
         )
         if call.parts:
             self._emit_delta(call, call.ref, call.text)
-
-    def _canonical_id(self, call: ToolCallBuilder) -> str:
-        state = self._state
-        if call.raw_id and ids.is_canonical(call.raw_id) and state.reserve_id(call.raw_id):
-            return call.raw_id
-        turn_key = state.resolve_turn_key()
-        canonical_id = ids.derived_tool_id(  # also of a truncated hist_tool_ id, or one that another call has
-            provider_name=state.provider_name,
-            raw_id=call.raw_id,
-            tool_name=call.name,
-            turn_key=f"{turn_key}#{self._choice}" if self._choice else turn_key,
-            call_index=call.index,
-        )
-        state.reserve_id(canonical_id)
-        return canonical_id
 
     # ---------------------------------------------------------------- ends
 
@@ -422,9 +416,3 @@ class ToolCallTracker:
         parsed = self.ready.emit_final_arguments(call)
         if call.ended and call.ref is not None:
             self.ready.end(call, parsed)
-
-
-def _with_key_of_metadata(chunk: NormalizedToolChunk, metadata: dict[str, Any]) -> NormalizedToolChunk:
-    """Return a delta without a key with the ``index`` of its metadata as key."""
-    rest = {name: value for name, value in metadata.items() if name != "index"}
-    return replace(chunk, key=metadata["index"], metadata=rest)

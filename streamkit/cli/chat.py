@@ -35,7 +35,7 @@ from streamkit.events import (
     ToolCallStart,
     Warned,
 )
-from streamkit.execution.one_call.worker_thread import WorkerThread
+from streamkit.execution.one_call.background import WorkerThread
 from streamkit.tools import Approval
 
 if TYPE_CHECKING:

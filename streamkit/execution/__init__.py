@@ -1,12 +1,11 @@
 """Run tools, and make further requests with their results: the asynchronous shell around the pure state machines.
 
-``one_call``: ``prepare`` decides whether a call may run, ``attempt`` runs its tool within its time limit (a synchronous
-one in a ``worker_thread``), ``run_tool`` does both for a loop of your own. ``results`` has the sentences of calls that
-did not run, ``background`` the tasks outside of the caller's scopes.
+``one_call``: ``prepare`` decides whether a call may run and has the sentences of calls that did not, ``attempt`` runs
+its tool within its time limit, ``background`` has the tasks outside of the caller's scopes and the threads.
 
 ``round``: the pure ``round`` has the calls of a turn and their results, ``thread_update`` what they add to the
-conversation, ``scheduler`` which calls may start, ``policies`` which start early and what ends a run, ``options`` how
-calls are run, ``context`` what a request is made from. ``executor`` runs all calls of a round, ``execution`` is the
+conversation, ``scheduler`` which calls may start, ``policies`` how calls are run, which start early and what ends a
+run, ``context`` what a request is made from. ``executor`` runs all calls of a round, ``execution`` is the
 caller's side of that.
 
 ``shared`` queues the calls of many streams. ``durable``: the ``entries`` of a run, which ``recorder`` hands to the
@@ -31,9 +30,8 @@ from streamkit.execution.durable.entries import (
 )
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import AnsweredState, RunState
-from streamkit.execution.one_call.attempt import AroundCall
+from streamkit.execution.one_call.attempt import AroundCall, execute_one_tool
 from streamkit.execution.one_call.prepare import Approve
-from streamkit.execution.one_call.run_tool import execute_one_tool
 from streamkit.execution.round.context import (
     BeforeFollowUp,
     CreateStream,
@@ -50,9 +48,8 @@ from streamkit.execution.round.execution import (
 )
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate
-from streamkit.execution.run.budget import Budget
 from streamkit.execution.run.loop import run_loop
-from streamkit.execution.run.options import Retries, TurnOptions
+from streamkit.execution.run.options import Budget, Retries, TurnOptions
 from streamkit.execution.run.run import Run
 from streamkit.reading.stream_reader import StreamReader, read
 from streamkit.reading.time_limits import Timeouts

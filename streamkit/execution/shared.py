@@ -23,7 +23,7 @@ from streamkit.accumulator import Accumulator, process_tool_call_chunk
 from streamkit.calls import StreamError, ToolCall, ToolResult
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent
-from streamkit.execution.one_call.results import reason_to_block
+from streamkit.execution.one_call.prepare import reason_to_block
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate, check_layout
 from streamkit.providers.provider import Provider

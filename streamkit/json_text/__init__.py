@@ -1,7 +1,7 @@
 """JSON text of tool arguments: the end of an object, the value of an ended text, the value of an unfinished text.
 
 ``measure`` finds an object's end and what a value counts against a limit, ``finalize`` decides the value of a text that
-has ended, ``reader`` reads one that still grows, of which ``incremental`` shows the object and ``changes`` lists the
+has ended, ``reader`` reads one that still grows and shows its object, ``changes`` lists the
 changes. ``surrogates`` repairs split characters. These are the only hand-written JSON readers of the package. They
 depend on no stream, call or provider; which text is in force is decided by the accumulator.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from streamkit.json_text.changes import Change, ChangeKind, JsonChanges
 from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
-from streamkit.json_text.incremental import IncrementalJsonObject, parse_partial_object
 from streamkit.json_text.measure import (
     JsonObjectScanner,
     deepest_nesting,
@@ -20,6 +19,7 @@ from streamkit.json_text.measure import (
     nests_deeper,
     structure_size,
 )
+from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_object
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates, to_valid_json
 
 __all__ = [

@@ -106,7 +106,9 @@ def is_io_failure(exception: BaseException) -> bool:
     if is_programming_error(exception):
         return False
     return any(
-        isinstance(each, (OSError, EOFError)) or _is_of_client(each) or _has_request_or_response(each)
+        isinstance(each, (OSError, EOFError))
+        or _is_of_client(each)
+        or any(_has(each, name) for name in ("request", "response", "raw_response", "status_code"))
         for each in _chain(exception)
     )
 
@@ -151,10 +153,6 @@ def _is_of_client(exception: BaseException | None) -> bool:
         return True
     packages = {kind.__module__.partition(".")[0] for kind in kinds}
     return not isinstance(exception, RuntimeError) and not packages.isdisjoint(_CLIENT_PACKAGES)
-
-
-def _has_request_or_response(exception: BaseException) -> bool:
-    return any(_has(exception, name) for name in ("request", "response", "raw_response", "status_code"))
 
 
 def _has(exception: BaseException, name: str) -> bool:

@@ -62,7 +62,11 @@ class StreamFile:
             self._write_text(data)
             return
         for name, payload in self._frames.feed(data):
-            self._write_frame(name, payload)
+            try:
+                body = msgspec.json.decode(payload)
+            except (msgspec.DecodeError, RecursionError):
+                body = payload.decode("utf-8", "replace")
+            self._write_chunk({name.removeprefix(EXCEPTION).decode("utf-8", "replace"): body})
         self._file.flush()
 
     def close(self) -> None:
@@ -84,13 +88,6 @@ class StreamFile:
             self._file.write(self._mask(b"".join(self._pending)))
             self._file.flush()
             self._pending, self._pending_size = [data[end:]], len(data) - end
-
-    def _write_frame(self, name: bytes, payload: bytes) -> None:
-        try:
-            body = msgspec.json.decode(payload)
-        except (msgspec.DecodeError, RecursionError):
-            body = payload.decode("utf-8", "replace")
-        self._write_chunk({name.removeprefix(EXCEPTION).decode("utf-8", "replace"): body})
 
     def _write_chunk(self, chunk: dict[str, Any]) -> None:
         assert self._file is not None  # noqa: S101 - write has opened it

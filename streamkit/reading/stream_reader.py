@@ -457,7 +457,11 @@ class TurnReading:
         """Close the turn after the last input; return its last events."""
         has_objects = not isinstance(self.last_input, BYTES)
         events = self.turn.close(self._source.error, complete=self._ended and has_objects)
-        _remind_of_error(self.turn)
+        turn = self.turn
+        if (
+            turn.has_error and turn.unread_error_reminder is None
+        ):  # logged when the turn is collected, unless read before
+            turn.unread_error_reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
         return events
 
     async def aclose(self) -> None:
@@ -471,12 +475,6 @@ class TurnReading:
         """Do the same for a sync source."""
         self.turn.close(self._source.error)
         self._source.close()
-
-
-def _remind_of_error(turn: Turn) -> None:
-    """Have the error of a closed turn logged when the turn is collected, unless it is read before."""
-    if turn.has_error and turn.unread_error_reminder is None:
-        turn.unread_error_reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
 
 
 def _log_unread_error(provider: str, turn_key: str | None) -> None:

@@ -245,11 +245,28 @@ class Turn(ChoiceView):
         if self.closed:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
-        try:
-            data = self._check_input(data)
-        except RecursionError:  # of an SDK's object, whose dump is recursive
-            state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
-            return self._drain_events()
+        kind: Literal["bytes", "dict", "object"]
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            kind, data = "bytes", bytes(data)
+        elif isinstance(data, dict):
+            kind = "dict"
+        elif isinstance(data, str):
+            raise UsageError("feed() takes bytes, not str: pass the response's bytes undecoded")
+        else:
+            kind = "object"
+        if self.input_kind is None:
+            self.input_kind = kind
+            self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
+            if kind == "bytes":
+                self._body = ResponseBody(self.provider.traits.framing, state.limits.frame, failed=self._has_failed)
+        elif self.input_kind != kind:
+            raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
+        if kind == "object":
+            try:
+                data = sdk_objects.dump_chunk(data)
+            except RecursionError:  # the dump of an object is recursive
+                state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
+                return self._drain_events()
         if state.done:
             return []
         body = self._body
@@ -278,27 +295,6 @@ class Turn(ChoiceView):
         """Keep the beginning of input that is not of this wire, by which an error names the other one."""
         if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
-
-    def _check_input(self, data: Any) -> Any:
-        """Check the kind of an input; return it as bytes, as a dict, or as None if it repeats other input."""
-        kind: Literal["bytes", "dict", "object"]
-        if isinstance(data, (bytes, bytearray, memoryview)):
-            kind, data = "bytes", bytes(data)
-        elif isinstance(data, dict):
-            kind = "dict"
-        elif isinstance(data, str):
-            raise UsageError("feed() takes bytes, not str: pass the response's bytes undecoded")
-        else:
-            kind = "object"
-        if self.input_kind is None:
-            self.input_kind = kind
-            self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
-            if kind == "bytes":
-                limit = self._state.limits.frame
-                self._body = ResponseBody(self.provider.traits.framing, limit, failed=self._has_failed)
-        elif self.input_kind != kind:
-            raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
-        return sdk_objects.dump_chunk(data) if kind == "object" else data
 
     def _report_overflow(self, framer: Framer) -> None:
         """Report that the framer stopped: a frame exceeds its limit, or the framing itself is invalid."""

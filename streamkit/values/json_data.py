@@ -1,8 +1,9 @@
-"""JSON data from any value, and copies of models with other values.
+"""JSON data from any value, copies of models with other values, and tagged structs as lines of JSON.
 
 A store, a provider's request and a JSON parser accept less than Python does: no NaN, no integer of more than 4300
 digits (Python's own limit for text), no bytes or sets, no object that contains itself, and no nesting that a reader
-refuses. ``to_json_data`` converts such values and returns all other data unchanged.
+refuses. ``to_json_data`` converts such values and returns all other data unchanged. ``TaggedJson`` writes values of any
+origin by the fields of their structs, so a new struct of its union needs nothing here, and reads what is newer.
 
 It must not depend on anything that has values to convert: history and events pass their own rules for objects. It must
 not import pydantic, so that code that needs no models does not load it.
@@ -12,10 +13,10 @@ from __future__ import annotations
 
 import math
 from binascii import b2a_base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from decimal import Decimal
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Convert",
+    "TaggedJson",
     "bytes_as_text",
     "copy_with",
     "describe_object",
@@ -38,9 +40,12 @@ __all__ = [
 Convert = Callable[[Any], Any]
 
 _TOO_DEEP = "[nested too deeply]"
+
 _CYCLE = "[the object that contains this]"
+
 #: ``sys.set_int_max_str_digits`` limits texts to 4300 digits by default; readers of JSON have the same limit.
 _BITS_OF_LONGEST_INTEGER = 14_280
+
 #: An integer with more bits (50,000 digits) is described: the time for its text grows with the square of its length.
 _BITS_OF_LONGEST_TEXT = 166_097
 
@@ -82,7 +87,9 @@ class _Conversion:
         if kind is int:
             return value if value.bit_length() < _BITS_OF_LONGEST_INTEGER else _integer_text(value)
         if kind is float:
-            return value if math.isfinite(value) else _float_name(value)
+            if math.isfinite(value):
+                return value
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         if id(value) in self._parents:
             return _CYCLE
         if len(self._parents) >= self._deepest:
@@ -134,10 +141,6 @@ def _integer_text(value: int) -> str:
     if bits > _BITS_OF_LONGEST_TEXT:
         return f"[an integer of about {int(bits * math.log10(2))} digits]"
     return str(Decimal(value))  # without the limit of int, and faster
-
-
-def _float_name(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def object_fields(value: Any) -> Any:
@@ -200,3 +203,79 @@ def copy_with(model: AnyModel, /, **fields: Any) -> AnyModel:
     _set(copy, "__pydantic_extra__", None if extra is None else dict(extra))
     _set(copy, "__pydantic_private__", None if private is None else dict(private))
     return copy
+
+
+_DEEPEST = 300  # more than the nesting of a frame that is read
+
+
+class TaggedJson:
+    """The JSON form of a union of structs whose tag is the field ``type``.
+
+    Args:
+        union: the union.
+        plain: the structs without values of other origin, which are encoded as they are. The others are converted
+            first: right for every struct, and slower.
+        replaced: by struct, the fields that are not written, with the values that stand for them.
+        dropped: by type of a value inside a struct, the fields that are not written at all.
+    """
+
+    def __init__(
+        self,
+        union: Any,
+        *,
+        plain: Container[type],
+        replaced: Mapping[type, dict[str, Any]],
+        dropped: Mapping[type, tuple[str, ...]],
+    ) -> None:
+        self._union = union
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(union)
+        self._types = frozenset(kind.__struct_config__.tag for kind in get_args(union))
+        self._plain = plain
+        self._replaced = replaced
+        self._dropped = dropped
+
+    def encode(self, value: Any) -> bytes:
+        """Return a struct as one line of JSON, ``type`` first; never raise for what its fields contain."""
+        replaced = self._replaced.get(type(value))
+        if replaced is not None:
+            value = msgspec.structs.replace(value, **replaced)
+        if type(value) in self._plain:
+            try:
+                return msgspec.json.encode(value)
+            except UnicodeEncodeError:  # half of a surrogate pair, split over two events: escaped below
+                pass
+        data = to_json_data(value, self._fields, deepest=_DEEPEST)
+        try:
+            return msgspec.json.encode(data)
+        except UnicodeEncodeError:
+            import json  # rarely needed, and imported with every program
+
+            return json.dumps(data, separators=(",", ":")).encode("ascii")
+
+    def _fields(self, value: Any) -> Any:
+        fields = object_fields(value)
+        for kind, names in self._dropped.items():
+            if isinstance(value, kind):
+                for name in names:
+                    del fields[name]
+        return fields
+
+    def decode(self, data: bytes | str) -> Any:
+        """Return the struct of a line; the object itself, as a dict, if no struct of the union has its ``type``.
+
+        Raises:
+            msgspec.ValidationError: the JSON is no object with a ``type``, or a struct with other fields.
+            ValueError: the data is not JSON.
+        """
+        try:
+            try:
+                return self._decoder.decode(data)
+            except (msgspec.DecodeError, UnicodeDecodeError):  # msgspec refuses an escaped half of a surrogate pair
+                import json
+
+                plain = json.loads(data)
+                kind = plain.get("type") if isinstance(plain, dict) else None
+                is_newer = isinstance(kind, str) and bool(kind) and kind not in self._types
+                return plain if is_newer else msgspec.convert(plain, self._union)
+        except RecursionError:
+            raise ValueError("the data is nested too deeply") from None

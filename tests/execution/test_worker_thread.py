@@ -17,7 +17,7 @@ from shared_data import ROOT, TESTS
 
 from streamkit import Content, ToolContext, execute_one_tool, execute_tool_calls_batched, run_loop, tool
 from streamkit.events import ToolRunning, ToolTimedOut, Warned
-from streamkit.execution.one_call.worker_thread import WorkerThread
+from streamkit.execution.one_call.background import WorkerThread
 
 pytestmark = pytest.mark.anyio
 

@@ -45,7 +45,7 @@ from streamkit import (
     run_loop,
     tool,
 )
-from streamkit.execution.one_call import worker_thread
+from streamkit.execution.one_call import background as worker_thread
 from streamkit.reading.source_failure import find_failed_response, is_io_failure, is_programming_error
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,8 @@ The tool has a task that no other tool uses. It may leave a cancel scope or a ta
 all of that ends with the task. What it raises is its call's error (``docs/rules.md``, "Running calls"), in
 ``ToolResult.exception`` and in the log ``streamkit``; a tool that its time limit ends has the result ``timed_out``.
 
-This module must not depend on other calls, on messages or on providers.
+``prepare`` decides before whether a call may run; ``execute_one_tool`` does both, for loops of your own. This module
+must not depend on other calls, on messages or on providers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import math
 import threading
 import types
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
@@ -23,17 +24,40 @@ import anyio
 import anyio.lowlevel
 
 from streamkit.calls import ToolCall, ToolResult
-from streamkit.errors import ToolFailed
+from streamkit.errors import ToolFailed, UsageError
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
-from streamkit.execution.one_call.background import current_asyncio_task, is_event_loop_running
-from streamkit.execution.one_call.prepare import PreparedCall, describe_for_model, log_exception
-from streamkit.execution.one_call.worker_thread import MAX_ABANDONED, WorkerThread, count_abandoned
+from streamkit.execution.one_call.background import (
+    MAX_ABANDONED,
+    WorkerThread,
+    count_abandoned,
+    current_asyncio_task,
+    is_event_loop_running,
+)
+from streamkit.execution.one_call.prepare import (
+    Approve,
+    PreparedCall,
+    approval_failed_result,
+    blocked_result,
+    describe_for_model,
+    log_exception,
+    missing_approval_result,
+    prepare_call,
+    request_approval,
+    stopped_result,
+    to_result_event,
+)
 from streamkit.history.tool_results import exception_text
+from streamkit.reading.time_limits import check_seconds
 from streamkit.reading.turn import Turn
-from streamkit.tools import ToolContext
+from streamkit.tools import Tool, ToolContext, to_tools
 from streamkit.tools.context import copy_call
 
-__all__ = ["AroundCall", "Report", "ToolAttempt"]
+__all__ = [
+    "AroundCall",
+    "Report",
+    "ToolAttempt",
+    "execute_one_tool",
+]
 
 #: What receives the events of a running call.
 Report: TypeAlias = Callable[[ToolEvent | Warned], object]
@@ -337,3 +361,50 @@ def _must_propagate(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return any(map(_must_propagate, error.exceptions))
     return isinstance(error, KeyboardInterrupt) or (isinstance(error, GeneratorExit) and not is_event_loop_running())
+
+
+async def execute_one_tool(
+    call: ToolCall,
+    *,
+    tools: Sequence[Callable[..., Any] | Tool],
+    timeout: float | None = 30.0,  # noqa: ASYNC109 - it limits the tool, and is reported as a result
+    deps: Any = None,
+    approve: Approve | None = None,
+    turn: Turn | None = None,
+    report: Report | None = None,
+) -> ToolResult:
+    """Run one call and return its result; for loops of your own.
+
+    Cancellation reports a ``tool_canceled`` event and propagates. So does what ``approve`` raises, after a
+    ``tool_error``; nothing else is raised.
+
+    Args:
+        call: the call.
+        tools: functions and tools; a call of any other name gets an ``error``.
+        timeout: seconds; None for no limit. A tool's own timeout takes precedence.
+        deps: the tool's ``ToolContext.deps``.
+        approve: called for tools with ``approval="ask"``.
+        turn: the turn that made the call.
+        report: called with the events as they happen: ``tool_running``, ``tool_progress`` and the result event;
+            ``warned`` if a synchronous tool does not stop when it should.
+    """
+    if not isinstance(call, ToolCall):
+        raise UsageError(f"execute_one_tool takes a ToolCall, as in turn.calls, not {type(call).__name__}")
+    check_seconds("timeout", timeout)
+    emit = report or (lambda event: None)
+    prepared = blocked_result(call, turn) or prepare_call(call, to_tools(tools))
+    try:
+        if isinstance(prepared, PreparedCall) and prepared.tool.approval == "ask":
+            prepared = await request_approval(prepared, approve, deps) or missing_approval_result(prepared)
+        if isinstance(prepared, PreparedCall):
+            result = await ToolAttempt(prepared, deps, turn, emit).run(timeout)
+        else:
+            result = prepared
+    except anyio.get_cancelled_exc_class():
+        emit(to_result_event(stopped_result(call, has_started=True)))
+        raise
+    except Exception as error:
+        emit(to_result_event(approval_failed_result(call, error)))
+        raise
+    emit(to_result_event(result))
+    return result

@@ -1,7 +1,8 @@
-"""Whether a call may run: its tool, its arguments, and a person's approval.
+"""Whether a call may run: its tool, its arguments and a person's approval; and the results of calls that may not.
 
-A problem is the call's result, as a sentence that the model can act on (``docs/rules.md``, "Running calls"). This
-module runs no tool, and must not depend on other calls, on messages or on providers.
+A problem is the call's result, as a sentence that the model can act on (``docs/rules.md``, "Running calls"). So is the
+end of a call that was stopped. This module runs no tool, and must not depend on other calls, on rounds or messages, on
+providers or an event loop.
 """
 
 from __future__ import annotations
@@ -14,26 +15,36 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from streamkit.calls import ToolCall, ToolResult
+from streamkit.calls import CallRef, Finish, ResultStatus, StreamError, ToolCall, ToolResult
 from streamkit.errors import UsageError
+from streamkit.events import ToolCanceled, ToolCompleted, ToolDenied, ToolError, ToolEvent, ToolTimedOut
+from streamkit.finishes import finish_row
 from streamkit.history.tool_results import exception_text
 from streamkit.reading.source_failure import is_io_failure
+from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool
 from streamkit.tools.context import copy_call, copy_json
 from streamkit.tools.toolset import quote_name, sort_by_similarity
 from streamkit.values.redaction import log_failure, redact
 
 __all__ = [
+    "CANCELED",
     "Approve",
     "PreparedCall",
     "apply_approval",
     "approval_failed_result",
     "awaits_client",
+    "blocked_by_threads_result",
+    "blocked_result",
     "describe_for_model",
     "log_exception",
     "missing_approval_result",
     "prepare_call",
+    "reason_to_block",
     "request_approval",
+    "stopped_result",
+    "to_result_event",
+    "to_stopped_error",
 ]
 
 _log = logging.getLogger("streamkit")
@@ -70,8 +81,13 @@ def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | To
     if tool is None and call.is_client_item:
         reason = f"Not run: {call.name} is an action of the client itself, and nothing here carries it out"
         return ToolResult(call, "error", error=f"{reason}. Continue without it.")
+    if tool is None and not tools:
+        reason = f"Not run: there is no tool {quote_name(call.name)}, and there are no other tools"
+        return ToolResult(call, "error", error=f"{reason}. Continue without tools.")
     if tool is None:
-        return ToolResult(call, "error", error=_describe_unknown_tool(call.name, tools))
+        reason = f"Not run: there is no tool {quote_name(call.name)}"
+        names = ", ".join(sort_by_similarity(call.name, tools))
+        return ToolResult(call, "error", error=f"{reason}. There are: {names}. Call one of these instead.")
     if tool.function is None:
         return ToolResult(call, "error", error=f"Not run: {tool.name} cannot be run here.")
     if tool.approval == "deny":
@@ -90,13 +106,6 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
             log_exception(tool, error)
         message = f"Not run: {problem}. Make the call again with arguments that fit."
         return ToolResult(call, "error", error=message, exception=error if is_defect else None)
-
-
-def _describe_unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
-    if not tools:
-        return f"Not run: there is no tool {quote_name(name)}, and there are no other tools. Continue without tools."
-    names = ", ".join(sort_by_similarity(name, tools))
-    return f"Not run: there is no tool {quote_name(name)}. There are: {names}. Call one of these instead."
 
 
 async def request_approval(
@@ -168,3 +177,80 @@ def describe_for_model(error: BaseException) -> str:
         return "; ".join(describe_for_model(each) for each in error.exceptions)
     text = redact(exception_text(error))  # of an HTTP client: with the URL, and a key in it
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+# Neutral on purpose: "interrupted by the user" in a history makes models ask the user what is wrong.
+CANCELED = "Canceled before it had finished; nothing is known of its effects."
+
+_EXCERPT = 60  # characters of an argument text that are quoted to the model
+
+
+def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | None:
+    """Return the ``error`` of an incomplete or invalid call, with the cause and place; None for a complete one."""
+    if call.state == "incomplete":
+        cause = finish_row(None if turn is None else turn.finish).incomplete_because
+        excerpt = f" They end in: {call.arguments_text[-_EXCERPT:]!r}." if call.arguments_text else ""
+        return ToolResult(
+            call,
+            "error",
+            error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
+            " Make the call again with complete arguments; make them shorter if they were truncated.",
+        )
+    if call.state == "invalid":
+        codes = ("invalid_arguments", "nameless_call")
+        problems = [warning.message for warning in call.warnings if warning.code in codes]
+        problem = "; ".join(problems) or f"the arguments cannot be read: {call.arguments_text[:_EXCERPT]!r}"
+        return ToolResult(
+            call,
+            "error",
+            error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
+        )
+    return None
+
+
+def blocked_by_threads_result(call: ToolCall) -> ToolResult:
+    """Return the ``error`` of a call for which threads of earlier calls leave no place."""
+    reason = "Not run: calls of synchronous tools that were given up still run in threads, which cannot be stopped, and"
+    return ToolResult(call, "error", error=f"{reason} this call cannot run beside them. Continue without it.")
+
+
+def stopped_result(call: ToolCall, run_timeout: float | None = None, *, has_started: bool) -> ToolResult:
+    """Return the result of a call that had none when it, or everything, was stopped.
+
+    Args:
+        call: the call.
+        run_timeout: the seconds that all calls had together, if their end is the reason.
+        has_started: its tool was called.
+    """
+    if run_timeout is not None:
+        verb = "Not finished" if has_started else "Not started"
+        reason = f"{verb} within the {run_timeout:g} seconds that all calls had together."
+        return ToolResult(call, "timed_out", error=reason)
+    return ToolResult(call, "canceled", error=CANCELED if has_started else "Not run: canceled before it began.")
+
+
+def reason_to_block(error: StreamError | None, finish: Finish | None = None) -> str:
+    """Return why the complete calls of a turn may not run, from its error or finish, as a part of a sentence."""
+    if error is not None:
+        return f"the response that made the call ended in an error ({error.kind})"
+    return finish_row(finish).not_run_because
+
+
+def to_stopped_error(error: str | None) -> str:
+    """Return the error of a call that had started, from the error of one that had not."""
+    reason = (error or "").removeprefix("Not run: ")
+    return f"Stopped, and its effects, if any, do not count: {reason}"
+
+
+_RESULT_EVENTS: dict[ResultStatus, Callable[[CallRef, ToolResult], ToolEvent]] = {
+    "completed": ToolCompleted,
+    "error": ToolError,
+    "denied": ToolDenied,
+    "timed_out": ToolTimedOut,
+    "canceled": ToolCanceled,
+}
+
+
+def to_result_event(result: ToolResult) -> ToolEvent:
+    """Return the event of a call's result."""
+    return _RESULT_EVENTS[result.status](result.call.ref, result)

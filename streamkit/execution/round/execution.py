@@ -27,7 +27,7 @@ from streamkit.execution.one_call.background import (
 )
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.executor import Executor
-from streamkit.execution.round.options import ExecutionOptions
+from streamkit.execution.round.policies import ExecutionOptions
 from streamkit.execution.round.round import CallStage, Round
 from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate

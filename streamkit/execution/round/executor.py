@@ -24,13 +24,14 @@ from streamkit.execution.one_call.prepare import (
     apply_approval,
     approval_failed_result,
     awaits_client,
+    blocked_by_threads_result,
     missing_approval_result,
     prepare_call,
     request_approval,
+    stopped_result,
+    to_result_event,
 )
-from streamkit.execution.one_call.results import blocked_by_threads_result, stopped_result, to_result_event
-from streamkit.execution.round.options import ExecutionOptions
-from streamkit.execution.round.policies import EagerCalls
+from streamkit.execution.round.policies import EagerCalls, ExecutionOptions
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import OccupiedPlace
 from streamkit.execution.round.thread_update import ThreadUpdate, to_sendable_result

@@ -18,7 +18,7 @@ import msgspec
 from streamkit import providers
 from streamkit.calls import ResultStatus, StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.execution.one_call.results import blocked_result, reason_to_block, to_stopped_error
+from streamkit.execution.one_call.prepare import blocked_result, reason_to_block, to_stopped_error
 from streamkit.execution.round.thread_update import (
     FormatCallbacks,
     ThreadLayout,

@@ -233,6 +233,9 @@ def build_thread_update(
     return ThreadUpdate(messages, added, list(results), warnings)
 
 
+_CALL_FIELDS = ("raw_id", "caller")
+
+
 def _group(
     assistant: Content, results: Sequence[ToolResult], layout: ThreadLayout, changed: set[str]
 ) -> list[list[Content]]:
@@ -247,12 +250,23 @@ def _group(
     if not results:
         return [[assistant] if assistant.blocks else []]
     groups = [results] if layout == "batched" else [[result] for result in results]
-    parts = [assistant] if layout == "batched" else _split_by_call(assistant, len(groups))
-    origins = {
-        block.id: {**origin_metadata(block.metadata), **_reference(block)}
-        for block in assistant.blocks
-        if isinstance(block, ToolCallBlock)
-    }
+    calls = [block for block in assistant.blocks if isinstance(block, ToolCallBlock)]
+    parts = [assistant]
+    if layout != "batched":  # a content for each call; all blocks that are not calls are in the first
+        first = [block for block in assistant.blocks if not isinstance(block, ToolCallBlock) or block is calls[0]]
+        parts = [
+            copy_with(assistant, blocks=calls[number : number + 1] if number else first)
+            for number in range(len(groups))
+        ]
+    origins: dict[str, dict[str, Any]] = {}  # what a result tells of its call, for a request without the call
+    for call in calls:
+        origins[call.id] = origin = {**origin_metadata(call.metadata)}
+        origin |= {name: call.metadata[name] for name in _CALL_FIELDS if name in call.metadata}
+        if call.kind != "function":
+            origin["kind"] = call.kind
+        item = call.metadata.get(CLIENT_ITEM)
+        if isinstance(item, dict):
+            origin[CLIENT_ITEM] = {name: item[name] for name in CLIENT_ITEM_REFERENCE if name in item}
     pairs: list[list[Content]] = []
     for part, group in zip(parts, groups, strict=True):
         blocks: list[Block] = [
@@ -264,20 +278,6 @@ def _group(
         answers = create_stored(Content, speaker="tool", blocks=blocks, metadata={})
         pairs.append([part, answers] if part.blocks else [answers])
     return pairs
-
-
-_CALL_FIELDS = ("raw_id", "caller")
-
-
-def _reference(block: ToolCallBlock) -> dict[str, Any]:
-    """Return the metadata of a result that tell which call of which kind it answers, for a request without the call."""
-    reference: dict[str, Any] = {name: block.metadata[name] for name in _CALL_FIELDS if name in block.metadata}
-    if block.kind != "function":
-        reference["kind"] = block.kind
-    item = block.metadata.get(CLIENT_ITEM)
-    if isinstance(item, dict):
-        reference[CLIENT_ITEM] = {name: item[name] for name in CLIENT_ITEM_REFERENCE if name in item}
-    return reference
 
 
 def mark_interrupted(update: ThreadUpdate) -> ThreadUpdate:
@@ -379,13 +379,6 @@ def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_
         error=None if error is None else to_stored_data(error),
         metadata={**to_stored_data(result.metadata), **origin} if result.metadata else origin,
     )
-
-
-def _split_by_call(assistant: Content, count: int) -> list[Content]:
-    """Return *count* contents with one call each; all blocks that are not calls are in the first."""
-    calls = [block for block in assistant.blocks if isinstance(block, ToolCallBlock)]
-    first = [block for block in assistant.blocks if not isinstance(block, ToolCallBlock) or block is calls[0]]
-    return [copy_with(assistant, blocks=calls[number : number + 1] if number else first) for number in range(count)]
 
 
 def to_sendable_result(result: ToolResult) -> ToolResult:

@@ -19,11 +19,10 @@ from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.prepare import Approve, awaits_client
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.round.execution import Schedule, to_schedule
-from streamkit.execution.round.options import ExecutionOptions
+from streamkit.execution.round.policies import ExecutionOptions
 from streamkit.execution.round.thread_update import ThreadLayout
-from streamkit.execution.run.budget import Budget
 from streamkit.execution.run.loop_state import LoopState
-from streamkit.execution.run.options import LoopOptions, Retries, TurnOptions
+from streamkit.execution.run.options import Budget, LoopOptions, Retries, TurnOptions
 from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.history.content import to_contents

@@ -1,11 +1,8 @@
-"""The state of a run: the conversation so far, the current turn, and the context of the next request.
+"""The state of a run: the conversation so far, its warnings, the current turn, and the context of the next request.
 
-``loop_rounds`` has the order of the steps and calls this module at each (``docs/rules.md``, "Rounds"). It must not
-depend on how a stream is read, nor on an event loop, except for the clock of the run's time limit.
-
-The warnings of a run, in order: of its turns, requests, renderings and executions. Pure.
-
-This module must not depend on what a warning means for the run.
+``run`` has the order of the steps and calls this module at each (``docs/rules.md``, "Rounds"). It must not depend on
+how a stream is read or what a warning means for the run, nor on an event loop, except for the clock of the run's time
+limit.
 """
 
 from __future__ import annotations
@@ -29,8 +26,7 @@ from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadUpdate
-from streamkit.execution.run.budget import Spending
-from streamkit.execution.run.options import LoopOptions
+from streamkit.execution.run.options import LoopOptions, Spending
 from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
@@ -303,6 +299,11 @@ class LoopState:
             )
             return self.turn
 
+        limits: TimeLimits | None = self.options.time_limits
+        if self.deadline < inf:
+            limits = structs.replace(self.options.time_limits, deadline=self.deadline)
+        elif not self.options.time_limits.has_silence_limit:
+            limits = None
         return StreamRequest(
             self.options.create_new_stream,
             self.context,
@@ -310,7 +311,7 @@ class LoopState:
             retries=self.options.retries.requests,
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
-            limits=self._time_limits(),
+            limits=limits,
         )
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
@@ -322,12 +323,6 @@ class LoopState:
         if shortened is not None and self.recorder is not None:
             await self.recorder.request(shortened, self.pauses)
         return shortened
-
-    def _time_limits(self) -> TimeLimits | None:
-        limits = self.options.time_limits
-        if self.deadline < inf:
-            return structs.replace(limits, deadline=self.deadline)
-        return limits if limits.has_silence_limit else None
 
     def _release_turn(self) -> None:
         """Keep the text and usage of the last turn, and release it."""

@@ -1,8 +1,14 @@
-"""How a run makes its rounds, checked when it is put together. Pure."""
+"""How a run makes its rounds and what it may spend, checked when it is put together. Pure.
+
+Prices are the caller's: they change without notice, differ by contract, and a package that keeps them well
+(genai-prices) need not be installed for anything else. This module must not depend on how requests are made or streams
+read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,21 +16,174 @@ from msgspec import Struct, field
 
 from streamkit import providers
 from streamkit.accumulator import Limits
+from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
-from streamkit.execution.round.options import ExecutionOptions, check_callable
-from streamkit.execution.run.budget import Budget
+from streamkit.execution.round.policies import ExecutionOptions, check_callable
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark
 from streamkit.reading.time_limits import TimeLimits
+from streamkit.reading.turn import Turn
+from streamkit.values.redaction import excerpt_repr
 
 if TYPE_CHECKING:
     from streamkit.reading.leaked_markup import LeakedMarkup
 
-__all__ = ["LoopOptions", "Retries", "TurnOptions"]
+__all__ = [
+    "Budget",
+    "LoopOptions",
+    "Retries",
+    "Spending",
+    "TurnOptions",
+]
+
+
+class Budget(Struct, frozen=True):
+    """What a run may spend. The limits hold for a resumed run as a whole. ``run_loop`` takes a number for ``tokens``.
+
+    Attributes:
+        tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them, if
+            the model would be asked again. None for no limit.
+        cost: the same for the sum of ``price``.
+        calls: calls of tools. Further calls get ``canceled`` results, and the run ends ``budget`` after that round; the
+            call of a structured output does not count. With it no call starts before its turn ends.
+        price: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
+            have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``cost``. None if there are
+            no prices.
+
+    Raises:
+        UsageError: a limit is not above 0, or ``cost`` has no ``price``.
+    """
+
+    tokens: int | None = None
+    cost: float | None = None
+    calls: int | None = None
+    price: Callable[[Turn], float] | None = None
+
+    def __post_init__(self) -> None:
+        tokens, cost = self.tokens, self.cost
+        if self.calls is not None and (
+            isinstance(self.calls, bool) or not isinstance(self.calls, int) or self.calls < 1
+        ):
+            raise UsageError(f"budget.calls must be the number of tool calls of a run, at least 1, not {self.calls!r}")
+        if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1):
+            raise UsageError(f"budget.tokens must be the number of tokens of a run, at least 1, not {tokens!r}")
+        if cost is not None and (isinstance(cost, bool) or not isinstance(cost, (int, float)) or not cost > 0):
+            raise UsageError(f"budget.cost must be a number above 0, not {cost!r}")
+        if self.price is not None and not callable(self.price):
+            raise UsageError(f"budget.price must be a function of a turn that returns a number, not {self.price!r}")
+        if cost is not None and self.price is None:
+            raise UsageError("Budget(cost=) needs price=, a function of a turn that returns what it cost")
+
+    @classmethod
+    def of(cls, value: Budget | int | None) -> Budget:
+        """Return the budget that a caller passed: a number means ``tokens``, None no limit."""
+        return value if isinstance(value, Budget) else cls(tokens=value)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit that depends on the usage of turns."""
+        return self.tokens is not None or self.cost is not None
+
+    def price_of(self, turn: Turn) -> float:
+        """Return the price of a turn with usage; 0 if there are no prices.
+
+        Raises:
+            UsageError: ``price`` has returned no number, for example because it has no price of the model.
+        """
+        if self.price is None:
+            return 0.0
+        price = self.price(turn)
+        try:
+            number = float(price)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if math.isnan(number):  # also what tables of prices have where one is missing: no sum with it exceeds a limit
+            raise UsageError(
+                f"budget.price must return a number for the model {turn.model!r}, not {excerpt_repr(price)}"
+            )
+        return number
+
+    def is_exceeded(self, tokens: int, cost: float) -> bool:
+        """Return True if a run has spent more than a limit.
+
+        Args:
+            tokens: the sum of the input and output tokens of its turns.
+            cost: the sum of their prices.
+        """
+        if self.cost is not None and cost > self.cost:
+            return True
+        return self.tokens is not None and tokens > self.tokens
+
+
+class Spending:
+    """What a run has spent, on the turns before and on the current one, which each method takes.
+
+    Args:
+        budget: what the run may spend.
+        reports: the usage of the turns before.
+        cost: what these have cost.
+        calls: how many calls their turns made.
+    """
+
+    def __init__(self, budget: Budget, reports: Sequence[Usage] = (), cost: float = 0.0, calls: int = 0) -> None:
+        self._budget = budget
+        self._reports = list(reports)
+        self._tokens = sum([_count_tokens(usage) for usage in reports])  # adding them up each round would take longer
+        self._cost = cost  # of the turns that were priced
+        self._calls = calls
+        self._priced_turn: Turn | None = None  # the last of them
+        self._is_usage_unknown = False  # and that was reported
+
+    def add(self, turn: Turn) -> None:
+        """Count the current turn among those before."""
+        self.cost(turn)
+        self._priced_turn = None
+        if turn.usage is not None:
+            self._reports.append(turn.usage)
+            self._tokens += _count_tokens(turn.usage)
+
+    def reports(self, turn: Turn | None) -> list[Usage]:
+        """Return the usage of each turn that reported any."""
+        return [*self._reports, turn.usage] if turn is not None and turn.usage is not None else list(self._reports)
+
+    def cost(self, turn: Turn | None) -> float:
+        """Return the cost of all turns with usage. Each is priced once."""
+        if turn is not None and turn is not self._priced_turn and turn.closed and turn.usage is not None:
+            self._priced_turn = turn
+            self._cost += self._budget.price_of(turn)
+        return self._cost
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many calls may still run; None if that is not limited."""
+        return None if self._budget.calls is None else max(0, self._budget.calls - self._calls)
+
+    def add_calls(self, turn: Turn) -> None:
+        """Count the calls of a turn that may run."""
+        self._calls += len(turn.executable)
+
+    def is_over_budget(self, turn: Turn | None) -> bool:
+        """Return True if all turns together have spent more than a limit."""
+        if self._budget.calls is not None and self._calls > self._budget.calls:
+            return True
+        tokens = self._tokens + (_count_tokens(turn.usage) if turn is not None and turn.usage is not None else 0)
+        return self._budget.is_exceeded(tokens, self.cost(turn))
+
+    def misses_usage(self, turn: Turn) -> bool:
+        """Return True, once a run, if a turn without usage keeps the budget from being checked."""
+        if self._is_usage_unknown or not self._budget.is_limited or turn.usage is not None:
+            return False
+        self._is_usage_unknown = True
+        return True
+
+
+def _count_tokens(usage: Usage) -> int:
+    """Return the number of tokens of a turn, input and output, that count for ``Budget.tokens``."""
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0)
 
 
 class Retries(Struct, frozen=True):

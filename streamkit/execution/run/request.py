@@ -129,7 +129,8 @@ class StreamRequest:
                 message = f"{error.message}; the request is made again with the history of on_overflow"
                 yield [self._warn("history_shortened", message)]
                 continue
-            wait = delay(error, attempts, random.random()) if self._can_retry(error, attempts) else None  # noqa: S311
+            may_retry = attempts <= self._retries and is_retryable(error, self.exception)
+            wait = delay(error, attempts, random.random()) if may_retry else None  # noqa: S311
             if wait is not None and self._is_in_time(wait):
                 message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
                 yield [self._warn("request_retried", message)]
@@ -155,9 +156,6 @@ class StreamRequest:
     def _warn(self, code: str, message: str) -> Warned:
         self.warnings.append(StreamWarning(code, message))
         return Warned(code, message)
-
-    def _can_retry(self, error: StreamError, attempts: int) -> bool:
-        return attempts <= self._retries and is_retryable(error, self.exception)
 
     def _is_in_time(self, seconds: float) -> bool:
         deadline = None if self._limits is None else self._limits.deadline

@@ -1,7 +1,13 @@
-"""``Run``: how a run is watched, left and resumed, and what it has done.
+"""A run: its rounds, from the request to the results of the tools, and how it is watched, left and resumed.
 
-``loop_rounds`` makes the rounds. This module ensures that a run can be left at any moment, from any task, with
-everything ended that was started. It must not depend on what happens in a round.
+``run_rounds`` has the order of the steps: request, read, run the tools, append, and request again, until the run ends.
+``loop_state`` has what the run consists of so far, ``request`` makes the requests, ``execution`` runs the tools. The
+stream is read in the task of the caller who asks for the next event, so a slow reader slows the stream and nothing
+piles up; only tools run in tasks of their own. Each step is a generator of batches and yields the next one instead of
+repeating its events (``batches``).
+
+``Run`` ensures that a run can be left at any moment, from any task, with everything ended that was started. No cancel
+scope is open while the reader has control, so a run may be kept open across a ``yield``.
 """
 
 from __future__ import annotations
@@ -19,18 +25,241 @@ import anyio
 from typing_extensions import TypeVar
 
 from streamkit.calls import Ended, StreamWarning, ToolCall, ToolResult, Usage
-from streamkit.errors import UsageError
-from streamkit.events import Event
+from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
+from streamkit.events import Event, RoundFinished
 from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.background import is_event_loop_running
+from streamkit.execution.one_call.prepare import to_result_event
+from streamkit.execution.round.context import check_hook
+from streamkit.execution.round.execution import Execution
+from streamkit.execution.round.policies import (
+    MAX_FAILURES,
+    Outcome,
+    can_start_eagerly,
+    is_paused_by_provider,
+    turn_error,
+    turn_outcome,
+)
+from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import OccupiedPlace
-from streamkit.execution.run.batches import BatchReader
-from streamkit.execution.run.loop_rounds import run_rounds
-from streamkit.execution.run.loop_state import LoopState
+from streamkit.execution.round.thread_update import ThreadUpdate, mark_interrupted
+from streamkit.execution.run.batches import Batches, BatchReader
+from streamkit.execution.run.loop_state import LoopState, ResumedRound
+from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
 from streamkit.reading.turn import Turn
 
-__all__ = ["Out", "Run"]
+__all__ = [
+    "Out",
+    "Run",
+    "run_rounds",
+]
+
+MAX_PAUSES = 8  #: how often in a row a paused turn is continued
+
+_LAST_ROUND = "Not run: this was the last round, in which no tools can be called."
+
+_NOT_STARTED = "Not run: canceled before it began."
+
+
+async def run_rounds(state: LoopState) -> Batches:
+    """Yield all events of a run, to its end."""
+    try:
+        state.start_clock()
+        if state.resumed is not None:
+            yield _finish_resumed_round(state, state.resumed)
+        while state.ended is None:
+            if state.context.round > 0 and not state.pauses:
+                with anyio.CancelScope(deadline=state.deadline):
+                    for hook in state.options.before_follow_up:
+                        context = await check_hook("before_follow_up", hook(state.context), state.context)
+                        state.context = context or state.context
+                if state.is_out_of_time():
+                    state.ended = "timed_out"
+                    break
+            yield _run_round(state)
+    except Exception:
+        state.ended = state.ended or "error"
+        raise
+    finally:
+        state.ended = state.ended or "canceled"
+
+
+async def _run_round(state: LoopState) -> Batches:
+    started: list[Event] = [state.start_round()]
+    for pauses in range(state.pauses, MAX_PAUSES + 1):
+        state.pauses = pauses
+        if state.recorder is not None:
+            await state.recorder.request(state.context, pauses)
+        if started:
+            yield started
+            started = []
+        yield _run_turn(state, state.create_request(pauses))
+        if state.ended is not None or not is_paused_by_provider(state.turn):
+            state.pauses = 0
+            return
+    warning = state.warn("paused_too_often", f"the provider paused {MAX_PAUSES + 1} times in a row")
+    yield [warning]
+    state.ended = "max_rounds"
+    yield [RoundFinished(state.rounds - 1)]
+
+
+async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
+    """Read one turn, run its calls, and append all of it."""
+    is_last = state.is_last_round
+    execution: Execution | None = None
+    is_handled = False  # the turn failed, or its calls are run and appended by _run_tools
+
+    async def start_early(events: list[Event]) -> list[Event]:
+        nonlocal execution
+        turn = request.turn
+        assert turn is not None  # noqa: S101 - these are its events
+        if execution is None:
+            execution = state.create_execution(state.create_round(turn, request.context))
+            await execution.__aenter__()
+        return execution.feed(events) if turn_error(turn) is None else []
+
+    # With a checkpoint nothing runs for a response that is not recorded: after a crash it would be another one.
+    # With a budget of calls none starts that may not be covered.
+    may_start_early = not is_last and state.layout == "batched" and state.recorder is None
+    may_start_early = may_start_early and state.options.budget.calls is None
+    is_eager = may_start_early and any(map(can_start_eagerly, state.offered_tools().values()))
+    try:
+        yield request.batches(start_early if is_eager else None)
+        state.context = request.context
+        turn = request.turn
+        assert turn is not None  # noqa: S101 - there was an attempt
+        error = turn_error(turn)
+        is_handled = error is not None
+        if error is not None:
+            update = await _interrupt(state, turn, execution)
+            yield [to_result_event(result) for result in update.results]
+            state.ended = "timed_out" if error.kind == "timed_out" else None
+            started = [] if execution is None else execution.started
+            raise StreamInterrupted(error, turn, started) from request.exception
+        outcome = turn_outcome(turn)
+        has_calls = bool(turn.calls)
+        calls: Round | None = None
+        if execution is None and (has_calls or state.recorder is not None):
+            is_blocked = is_last and not state.calls_output(turn)
+            calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_blocked else None)
+            if state.recorder is not None:
+                await state.recorder.response(state.context, state.pauses, turn, calls, outcome, state.cost)
+        is_handled = True
+        if execution is None and not has_calls:
+            state.append_answer(turn, is_round_over=outcome != "pause")
+            events, wrong_output = _end_round(state, outcome, None, is_last=is_last)
+            yield events
+            if wrong_output is not None:
+                raise wrong_output
+            return
+        if calls is not None:
+            execution = state.create_execution(calls)
+            await execution.__aenter__()
+        assert execution is not None  # noqa: S101 - it was created early, or just now
+        yield _run_tools(state, execution, outcome)
+    finally:
+        state.add_warnings(request.warnings)
+        state.add_warnings([StreamWarning("content_changed", change) for change in request.context.changes])
+        if not is_handled and request.turn is not None:
+            # The reader left, or the program failed. At the last events of a turn it is complete all the same.
+            state.context = request.context
+            update = await _interrupt(state, request.turn, execution)
+            state.unread_events = [to_result_event(result) for result in update.results]
+        elif execution is not None:
+            await execution.aclose()
+
+
+async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) -> ThreadUpdate:
+    """End a turn whose calls are not run: append it with a result for each call, and return the update."""
+    turn.close()
+    try:
+        if execution is not None:
+            await execution.aclose()
+    finally:  # asyncio may cancel that once more
+        if execution is None:
+            calls = state.create_round(turn, state.context, block_reason=_NOT_STARTED)
+            execution = state.create_execution(calls)
+        execution.cancel_pending()
+        update = execution.update if execution.ended else execution.close_without_running()
+        if turn.finish is None or turn_error(turn) is not None:
+            update = mark_interrupted(update)
+        for result in execution.started:
+            if result.metadata.get("effects_possible"):
+                message = f"a call of {result.call.name} had started before its turn ended; it may have had effects"
+                state.warn("effects_possible", message, result.call.id)
+        state.append(update, is_round_over=True)
+    return update
+
+
+async def _finish_resumed_round(state: LoopState, resumed: ResumedRound) -> Batches:
+    """Run the remaining calls of the round in which the run was left."""
+    if state.recorder is not None:
+        await state.recorder.approvals(resumed.approvals)
+    execution = state.create_execution(resumed.calls, resumed.approvals, resumed.results)
+    try:
+        await execution.__aenter__()
+        yield _run_tools(state, execution, state.resumed_outcome)
+    finally:
+        await execution.aclose()
+    state.pauses = state.pauses + 1 if state.resumed_outcome == "pause" else 0
+
+
+async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -> Batches:
+    """Run the remaining calls of a round, append the update, and decide whether the run ends with it."""
+    is_last = state.is_last_round
+    has_reader_left = True
+    try:
+        while events := await execution.next_batch():
+            if state.recorder is not None:
+                await state.recorder.results_of(events)
+            yield events
+        has_reader_left = False
+    finally:  # also if the reader has left: every call has its result
+        try:
+            await execution.aclose()
+        finally:  # asyncio may cancel that once more: what has run must be appended all the same
+            if has_reader_left:  # such a reader has not seen that calls await approval
+                execution.cancel_pending()
+                recorder, unread = state.recorder, execution.drain()
+                state.unread_events = [event for event in unread if recorder is None or recorder.may_show(event)]
+            if execution.ended:
+                state.append(execution.update, is_round_over=outcome != "pause")
+    if execution.paused:
+        state.pause(execution, outcome)
+        return
+    update = execution.update if execution.update.results else None
+    events, wrong_output = _end_round(state, outcome, update, is_last=is_last)
+    yield events
+    if wrong_output is not None:
+        raise wrong_output
+
+
+def _end_round(
+    state: LoopState, outcome: Outcome, update: ThreadUpdate | None, *, is_last: bool
+) -> tuple[list[Event], InvalidOutput | None]:
+    """Decide whether the run ends after a round that was appended; return its last events, and an error to raise.
+
+    Args:
+        state: the state of the run.
+        outcome: what the response means for the run.
+        update: what the round has added; None if it had no calls.
+        is_last: no round may follow.
+    """
+    number = state.rounds - 1
+    if outcome == "pause":
+        if not state.is_over_budget():
+            return [], None
+        state.ended = "budget"
+        return [RoundFinished(number)], None
+    results = [] if update is None else update.results
+    state.ended = state.reason_to_end(outcome, results, is_last=is_last)
+    wrong_output = state.check_output()
+    events = state.check_usage(state.turn)
+    if state.ended == "breaker":
+        events.append(state.warn("breaker", f"the same call failed in {MAX_FAILURES} rounds, and the run was ended"))
+    return [*events, RoundFinished(number, update)], wrong_output
+
 
 #: The type of the structured output.
 Out = TypeVar("Out", default=Any)

@@ -26,7 +26,7 @@ from streamkit.events import (
     ToolCallStart,
 )
 from streamkit.json_text.finalize import finalize_arguments
-from streamkit.json_text.incremental import IncrementalJsonObject
+from streamkit.json_text.reader import IncrementalJsonObject
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import get
 from streamkit.providers.requests.request import Request

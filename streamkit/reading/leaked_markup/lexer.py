@@ -66,11 +66,6 @@ class _Shape(NamedTuple):
         return self.text.startswith(("</", "<|close")) or self.text.endswith("_end|>")
 
 
-def _all_shapes() -> Iterator[_Shape]:
-    for shape in _basic_shapes():
-        yield shape._replace(families=_USERS[shape.family])
-
-
 def _basic_shapes() -> Iterator[_Shape]:
     for bars in ("", "|DSML|", "|DSML| ", "||DSML||", "||DSML|| "):
         family, style = ("DSML", "dsml") if bars else ("DSML without its bars", "xml")
@@ -127,7 +122,7 @@ def _prefix_pattern(shape: str) -> str:
     return pattern
 
 
-_SHAPES = tuple(_all_shapes())
+_SHAPES = tuple(shape._replace(families=_USERS[shape.family]) for shape in _basic_shapes())
 
 
 class _Patterns(NamedTuple):
