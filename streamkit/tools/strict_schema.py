@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 from streamkit.errors import UsageError
-from streamkit.tools.placeholder_nulls import accepts_null
+from streamkit.tools.json_schema import accepts_null
 from streamkit.values.schema_references import resolve_reference, unescape_json_pointer
 
 __all__ = [

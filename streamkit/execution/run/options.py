@@ -18,7 +18,7 @@ from streamkit.execution.run.budget import Budget
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
-from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark
+from streamkit.providers.requests.request import CachePolicy, auto_mark
 from streamkit.reading.time_limits import TimeLimits
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError
 from streamkit.events import ReasoningKind
 from streamkit.ids import DEFAULT_ID_RULE, IdRule, tool_id_strategy
 from streamkit.providers.contract.error_rules import ErrorRules
-from streamkit.providers.contract.origin import is_same_endpoint, is_same_model
 from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.rendered import is_same_endpoint, is_same_model
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
 from streamkit.values.message_format import POSSIBLE, RateMessage, Rating
 

@@ -20,10 +20,10 @@ from streamkit.providers.decoding.decoding import (
     error_message,
     excerpt,
     has_value,
+    parse_json_or_text,
     read_json,
     report_unknown_fields,
 )
-from streamkit.providers.decoding.lenient_json import parse_json_or_text
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.decoding.openai_errors import openai_stream_error
 from streamkit.providers.openai_chat import schema

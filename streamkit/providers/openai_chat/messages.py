@@ -46,8 +46,8 @@ from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_requ
 from streamkit.providers.provider import RenderedMessages, RenderOptions
 from streamkit.providers.rendering.media import Media, caption, convert_parts, media_parts, split_text_and_media
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
-from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
+from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
 from streamkit.values.json_data import copy_with
 

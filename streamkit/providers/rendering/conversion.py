@@ -19,15 +19,21 @@ from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.output.output_type import OutputType
 from streamkit.providers import registry
-from streamkit.providers.contract.origin import IdPolicy
+from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import ProviderName, get, message_formats
 from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
-from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_object, merge_fields
-from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
-from streamkit.providers.requests.request import Request, Settings, to_settings
-from streamkit.providers.requests.settings import SettingsWriter
-from streamkit.providers.requests.tool_names import ToolNames, prepare_tools
+from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_flag, is_object, merge_fields
+from streamkit.providers.requests.request import (
+    CachePolicy,
+    Request,
+    Settings,
+    auto_mark,
+    mark_contents,
+    mark_tools,
+    to_settings,
+)
+from streamkit.providers.requests.tools import ToolNames, prepare_tools
 from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.toolset import AnyTool
 from streamkit.values.json_data import copy_with

@@ -28,7 +28,7 @@ from streamkit.history import (
 from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, CacheMark
 from streamkit.history.tool_results import ResultPart
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
-from streamkit.providers.contract.origin import RenderOptions, models_of, normalize_endpoint
+from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
 from streamkit.providers.rendering.media import Media, followup_user_blocks, media_parts, split_text_and_media
 from streamkit.providers.writing.encoding import data_as_json
