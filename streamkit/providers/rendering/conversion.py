@@ -107,7 +107,17 @@ class NeutralRequest:
 
     def body(self, rendered: RenderedMessages, output: OutputType[Any] | None = None) -> Json:
         """Return the body of the request, for the rendered conversation and the type of a structured output."""
-        body = self._build(rendered, output)
+        options: Json = {"tool_choice": self._choice, "stream": self._request.stream, "output": output}
+        try:
+            body = self._provider.build_request(rendered, tools=self._tools, **options)
+        except UsageError as error:  # the target cannot convert the schema of a strict tool
+            relaxed: Sequence[OfferedTool] = [
+                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
+            ]
+            if relaxed == self._tools:
+                raise
+            self._changes.append(f"tools are not strict in this request: {error}")
+            body = self._provider.build_request(rendered, tools=relaxed, **options)
         self._changes += rendered.changes
         request = self._request
         writer = SettingsWriter(
@@ -125,20 +135,6 @@ class NeutralRequest:
         else:
             merge_fields(body, unread)
         return body
-
-    def _build(self, rendered: RenderedMessages, output: OutputType[Any] | None) -> Json:
-        """Return the body without settings. Tools are not strict if the target cannot convert a schema."""
-        options: Json = {"tool_choice": self._choice, "stream": self._request.stream, "output": output}
-        try:
-            return self._provider.build_request(rendered, tools=self._tools, **options)
-        except UsageError as error:
-            relaxed: Sequence[OfferedTool] = [
-                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
-            ]
-            if relaxed == self._tools:
-                raise
-            self._changes.append(f"tools are not strict in this request: {error}")
-            return self._provider.build_request(rendered, tools=relaxed, **options)
 
 
 def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:

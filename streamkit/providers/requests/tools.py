@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, Literal, TypeAlias
 
 from streamkit.errors import UsageError
@@ -52,6 +52,7 @@ _SEPARATOR = "__"
 _NAMED = (ToolCallBlock, ToolResponseBlock)  # the blocks that name a tool
 
 
+_is_strict = attrgetter("strict")
 _UNNAMED = UNPAIRED_BLOCKS - {OpaqueBlock}  # those that do not
 
 
@@ -72,28 +73,25 @@ class ToolNames:
         self._originals: dict[str, ToolDefinition] = {}
         self._unchanged: set[str] = set()  # the names of tools without a namespace that the target accepts
         self.changes: list[str] = []
-        definitions = [tool for tool in tools if isinstance(tool, ToolDefinition)]
+        definitions, _ = split_tools(tools)
         counts = Counter([tool.name for tool in definitions]) if definitions else {}
         for tool in definitions:
-            self._add(tool, is_shared=counts[tool.name] > 1)
-
-    def _add(self, tool: ToolDefinition, *, is_shared: bool) -> None:
-        key = (tool.namespace, tool.name)
-        if key in self._targets:
-            return  # a second tool of one name: the provider decides about it
-        is_own = tool.metadata.get("provider") == self._traits.name
-        if is_own or (tool.namespace is not None and self._traits.tool_namespaces):
-            target = tool.name
-        else:
-            full = f"{tool.namespace}{_SEPARATOR}{tool.name}" if tool.namespace is not None else tool.name
-            target = self._legal_name(full if is_shared else tool.name, full)
-            if target != tool.name:
-                group = "" if tool.namespace is None else f" of {tool.namespace!r}"
-                self.changes.append(f"the tool {tool.name!r}{group} has the name {target!r} in this request")
-        if key == (None, target):
-            self._unchanged.add(target)
-        self._targets[key] = target
-        self._originals.setdefault(target, tool)
+            key = (tool.namespace, tool.name)
+            if key in self._targets:
+                continue  # a second tool of one name: the provider decides about it
+            is_own = tool.metadata.get("provider") == traits.name
+            if is_own or (tool.namespace is not None and traits.tool_namespaces):
+                target = tool.name
+            else:
+                full = f"{tool.namespace}{_SEPARATOR}{tool.name}" if tool.namespace is not None else tool.name
+                target = self._legal_name(full if counts[tool.name] > 1 else tool.name, full)
+                if target != tool.name:
+                    group = "" if tool.namespace is None else f" of {tool.namespace!r}"
+                    self.changes.append(f"the tool {tool.name!r}{group} has the name {target!r} in this request")
+            if key == (None, target):
+                self._unchanged.add(target)
+            self._targets[key] = target
+            self._originals.setdefault(target, tool)
 
     def _legal_name(self, wanted: str, full: str) -> str:
         """Return a name that the target accepts and that no other tool has, the wanted one if possible."""
@@ -194,8 +192,9 @@ def prepare_tools(
 def _converted(tool: ToolDefinition, traits: Traits, names: ToolNames, changes: list[str]) -> ToolDefinition:
     """Return a tool that was read in another provider's form."""
     further = tool.metadata.get("fields")
-    left_out = [name for name, value in further.items() if value] if isinstance(further, dict) else []
-    left_out = [name for name in left_out if name not in ("type", "parameters")]
+    left_out: list[str] = []
+    if isinstance(further, dict):
+        left_out = [name for name, value in further.items() if value and name not in ("type", "parameters")]
     if left_out:
         listed = ", ".join(map(repr, left_out))
         sentence = f"left out {listed} of tools: only {tool.metadata.get('provider')} has it"
@@ -222,11 +221,11 @@ def read_tool_list(fields: BodyFields, read: Callable[[Json], OfferedTool | None
     tools = fields.take("tools", check=is_list)
     if not tools:
         return []
-    read_tools = [read(tool) if isinstance(tool, dict) else None for tool in tools]
-    return [
-        definition if definition is not None else HostedTool(provider=provider, raw=tool)
-        for definition, tool in zip(read_tools, tools, strict=True)
-    ]
+    offered: list[OfferedTool] = []
+    for tool in tools:
+        definition = read(tool) if isinstance(tool, dict) else None
+        offered.append(definition if definition is not None else HostedTool(provider=provider, raw=tool))
+    return offered
 
 
 def read_definition(
@@ -319,8 +318,14 @@ def outer_fields(tool: ToolDefinition) -> Json:
 
 def split_tools(tools: Sequence[OfferedTool]) -> tuple[list[ToolDefinition], list[HostedTool]]:
     """Return the tools of the client, and those of the provider."""
-    definitions = [tool for tool in tools if isinstance(tool, ToolDefinition)]
-    return definitions, [tool for tool in tools if isinstance(tool, HostedTool)]
+    definitions: list[ToolDefinition] = []
+    hosted: list[HostedTool] = []
+    for tool in tools:
+        if isinstance(tool, ToolDefinition):
+            definitions.append(tool)
+        else:
+            hosted.append(tool)
+    return definitions, hosted
 
 
 def strict_schemas(tools: Sequence[OfferedTool], profile: StrictProfile | None) -> dict[str, Json]:
@@ -332,6 +337,8 @@ def strict_schemas(tools: Sequence[OfferedTool], profile: StrictProfile | None) 
         UsageError: a schema cannot be converted.
     """
     definitions, _ = split_tools(tools)
+    if not any(map(_is_strict, definitions)):
+        return {}
     own = {tool.name: tool.parameters for tool in definitions if tool.strict and "provider" in tool.metadata}
     converted = strict_parameters([tool for tool in definitions if tool.name not in own], profile)
     return own | converted
