@@ -84,7 +84,11 @@ class ToolNames:
                 target = tool.name
             else:
                 full = f"{tool.namespace}{_SEPARATOR}{tool.name}" if tool.namespace is not None else tool.name
-                target = self._legal_name(full if counts[tool.name] > 1 else tool.name, full)
+                wanted = full if counts[tool.name] > 1 else tool.name
+                target, longest = traits.legal_name(wanted), traits.longest_name
+                if target in self._originals or len(wanted) > longest:  # another tool has it, or it was cut
+                    suffix = "_" + sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+                    target = target[: longest - len(suffix)] + suffix
                 if target != tool.name:
                     group = "" if tool.namespace is None else f" of {tool.namespace!r}"
                     self.changes.append(f"the tool {tool.name!r}{group} has the name {target!r} in this request")
@@ -92,14 +96,6 @@ class ToolNames:
                 self._unchanged.add(target)
             self._targets[key] = target
             self._originals.setdefault(target, tool)
-
-    def _legal_name(self, wanted: str, full: str) -> str:
-        """Return a name that the target accepts and that no other tool has, the wanted one if possible."""
-        legal, longest = self._traits.legal_name(wanted), self._traits.longest_name
-        if legal not in self._originals and len(wanted) <= longest:
-            return legal
-        suffix = "_" + sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        return legal[: longest - len(suffix)] + suffix
 
     def target_name(self, name: str, namespace: str | None = None) -> str:
         """Return the name of a tool at the target; of an unknown tool a name that the target accepts."""
