@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
-from streamkit.calls import CallRef, ToolCall
+from streamkit.calls import ToolCall
 from streamkit.cli.connection import find_key, open_http, request_headers, request_settings, request_url
 from streamkit.cli.terminal import escape_text
 from streamkit.errors import StreamInterrupted, UsageError
@@ -188,7 +188,7 @@ class _Printer:
                 self.end_line()
                 self._call_texts[call.id] = call.name + " "
             case ToolCallDelta(call, arguments_delta):
-                shown = self._call_text(call)
+                shown = self._call_texts.get(call.id, f"{call.name} ")
                 if len(shown) < _MAX_KEPT:  # more is not printed, and joining it again at each delta would be quadratic
                     self._call_texts[call.id] = shown + arguments_delta[:_MAX_KEPT]
             case ArgumentsRestated(call, arguments_text):
@@ -241,9 +241,6 @@ class _Printer:
     def _label(self, notification: ToolNotification) -> str:
         call_text = self._call_texts.get(notification.id, notification.name).rstrip()
         return _brief(notification.description or call_text.removesuffix(" {}"))
-
-    def _call_text(self, call: CallRef) -> str:
-        return self._call_texts.get(call.id, f"{call.name} ")
 
     def end_line(self, *, keep_reasoning: bool = False) -> None:
         """End the open line, so that the next text starts a new one."""

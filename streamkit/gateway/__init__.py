@@ -5,13 +5,13 @@ Ollama, Cohere), writes it for an upstream, and writes the events of the respons
 speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
 1. `application`: the ASGI application, and the service of a request: limits, fallbacks, clients that disconnect.
-2. `routes`: the wire and the action of a path; `client_request`: the key, the site and the body of a request.
+2. `routes`: the wire and the action of a path; `client`: the connection to the client: the key, the site and
+   the body of its request, the response that is sent, with heartbeats while the upstream is silent.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
-4. `client_stream`: the connection to the client, with heartbeats while the upstream is silent.
-5. `replies`: complete responses: errors in the client's wire, model lists.
-6. `stored_responses`, `token_counts`: what the wires have beside a single request.
-7. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
+4. `replies`: complete responses: errors in the client's wire, model lists.
+5. `stored_responses`, `token_counts`: what the wires have beside a single request.
+6. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
 
 `tap` shows the traffic that an observer sees.
 

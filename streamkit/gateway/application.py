@@ -27,8 +27,7 @@ from streamkit.calls import ErrorCode
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
-from streamkit.gateway.client_request import BodyRefused, has_key, is_from_another_site, read_body
-from streamkit.gateway.client_stream import ClientStream, run_watched
+from streamkit.gateway.client import BodyRefused, ClientStream, has_key, is_from_another_site, read_body, run_watched
 from streamkit.gateway.routes import Route, client_provider, find_mounted_route
 from streamkit.gateway.stored_responses import ReferenceNotFound, StoredResponses
 from streamkit.gateway.token_counts import can_count, count_tokens

@@ -292,7 +292,7 @@ class Conversion:
             ]
         if len(events) == 1:
             return self.writer.write(events[0])
-        return b"".join([self.writer.write(event) for event in events])
+        return b"".join(map(self.writer.write, events))
 
     def _start(self, batch: Sequence[Event]) -> Sequence[Event]:
         """Return the first events, with the first report of tokens before the start of the response."""

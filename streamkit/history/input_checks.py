@@ -152,7 +152,10 @@ def prepare_contents(
     for content in contents:
         blocks += content.blocks
     if not is_json_data and not are_plain_data(chain.from_iterable(map(dict.values, map(vars, blocks)))):
-        prepared = [_with_json_data(content) for content in contents]
+        for number, content in enumerate(contents):
+            stored = [_block_with_json_data(block) for block in content.blocks]
+            if not all(map(is_, stored, content.blocks)):
+                prepared[number] = copy_with(content, blocks=stored)
         if not all(map(is_, prepared, contents)):
             changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
     kinds = set(map(_type_of, blocks))
@@ -178,11 +181,6 @@ def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
     if sentence not in changes:
         changes.append(sentence)
     return copy_with(content, blocks=blocks)
-
-
-def _with_json_data(content: Content) -> Content:
-    blocks = [_block_with_json_data(block) for block in content.blocks]
-    return content if all(map(is_, blocks, content.blocks)) else copy_with(content, blocks=blocks)
 
 
 def _block_with_json_data(block: AnyModel) -> AnyModel:

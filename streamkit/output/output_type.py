@@ -23,8 +23,7 @@ from pydantic_core import from_json
 
 from streamkit.errors import InvalidOutput, UsageError
 from streamkit.tools.function import JsonSchemaGenerator, describe_error, without_titles
-from streamkit.tools.json_schema import find_problems, json_excerpt
-from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
+from streamkit.tools.json_schema import drop_placeholder_nulls, find_problems, json_excerpt
 from streamkit.values.schema_references import resolve_reference
 
 __all__ = [

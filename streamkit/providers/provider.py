@@ -30,9 +30,8 @@ from msgspec import Struct
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
-from streamkit.providers.contract.origin import IdPolicy, RenderOptions
 from streamkit.providers.contract.output_form import OutputRefused, add_output_tool, check_root
-from streamkit.providers.contract.rendered import RenderedMessages, ToolChoice
+from streamkit.providers.contract.rendered import IdPolicy, RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.contract.sink import ChoiceSink, Parser, Sink
 from streamkit.providers.contract.tool_schema import adapt_tool_schema
 from streamkit.providers.contract.traits import Framing, Traits
@@ -41,8 +40,7 @@ from streamkit.providers.decoding.decoding import read_json
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
-    from streamkit.providers.requests.body_fields import BodyFields
-    from streamkit.providers.requests.settings import SettingsWriter
+    from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter
     from streamkit.providers.writing.wire_output import WriterOptions
     from streamkit.providers.writing.writer import Writer
     from streamkit.tools.definition import OfferedTool

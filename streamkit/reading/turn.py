@@ -25,7 +25,7 @@ from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, Failed, TurnEvent
 from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import replace_lone_surrogates
-from streamkit.providers.contract.origin import normalize_endpoint
+from streamkit.providers.contract.rendered import normalize_endpoint
 from streamkit.providers.decoding.decoding import excerpt
 from streamkit.providers.decoding.detection import HEAD_SIZE, encode_head
 from streamkit.providers.provider import Parser, Provider

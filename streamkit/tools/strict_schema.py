@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 from streamkit.errors import UsageError
-from streamkit.tools.placeholder_nulls import accepts_null
+from streamkit.tools.json_schema import accepts_null
 from streamkit.values.schema_references import resolve_reference, unescape_json_pointer
 
 __all__ = [
@@ -352,7 +352,10 @@ class StrictSchema:
     def _union(self, options: list[dict[str, Any]]) -> dict[str, Any]:
         if len(options) == 1:
             return options[0]
-        if self._profile.type_lists and all(list(option) == ["type"] and _is_scalar(option) for option in options):
+        if self._profile.type_lists and all(
+            list(option) == ["type"] and isinstance(option["type"], str) and option["type"] not in ("object", "array")
+            for option in options
+        ):
             return {"type": [option["type"] for option in options]}
         return {"anyOf": options}
 
@@ -399,10 +402,6 @@ def _type_of(value: Any) -> str | None:
     if isinstance(value, (int, float)):
         return "integer" if isinstance(value, int) else "number"
     return "string" if isinstance(value, str) else None
-
-
-def _is_scalar(option: Mapping[str, Any]) -> bool:
-    return isinstance(option["type"], str) and option["type"] not in ("object", "array")
 
 
 def _depth(node: Mapping[str, Any], root: Mapping[str, Any], known: dict[str, int]) -> int:

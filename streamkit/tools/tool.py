@@ -32,8 +32,7 @@ from streamkit.tools.function import (
     object_schema,
     warn_of_unclear,
 )
-from streamkit.tools.json_schema import json_excerpt
-from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
+from streamkit.tools.json_schema import drop_placeholder_nulls, json_excerpt
 from streamkit.tools.strict_schema import check_strict
 
 __all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "tool"]

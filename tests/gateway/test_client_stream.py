@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 import sniffio
 
-from streamkit.gateway.client_stream import receive_within, run_watched
+from streamkit.gateway.client import receive_within, run_watched
 
 pytestmark = pytest.mark.anyio
 

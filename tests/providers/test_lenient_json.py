@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 
 from streamkit.calls import StreamError
-from streamkit.providers.decoding.finish_reasons import read_finish_reason
-from streamkit.providers.decoding.lenient_json import (
+from streamkit.providers.decoding.decoding import (
     arguments_as_text,
     frame_error,
     json_or_placeholder,
     parse_json_or_text,
 )
+from streamkit.providers.decoding.finish_reasons import read_finish_reason
 from streamkit.providers.provider import Sink
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkit.errors import UsageError
-from streamkit.providers.requests.offered_tools import ToolMode, select_tools
+from streamkit.providers.requests.tools import ToolMode, select_tools
 from streamkit.tools import Tool
 
 

@@ -16,7 +16,7 @@ from tools.strict_tools import Node, Place, given_schema, parameters_for, weathe
 from streamkit.providers.openai_chat.requests import STRICT_PROFILES
 from streamkit.providers.requests.strict import OPENAI
 from streamkit.tools import InvalidArguments, StrictProfile, Tool, tool
-from streamkit.tools.placeholder_nulls import drop_placeholder_nulls
+from streamkit.tools.json_schema import drop_placeholder_nulls
 
 WORDLESS = StrictProfile("acme", every_required=True)
 

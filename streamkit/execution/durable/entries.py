@@ -30,7 +30,7 @@ from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.history.tool_results import to_stored_result
 from streamkit.json_text import replace_lone_surrogates
-from streamkit.providers.contract.origin import IdPolicy
+from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.tools import Approval
 
 __all__ = [

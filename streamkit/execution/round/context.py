@@ -19,11 +19,11 @@ from streamkit.errors import UsageError
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.history import Content, ToolCallBlock
 from streamkit.output import OutputType
-from streamkit.providers.contract.origin import IdPolicy, RenderOptions
+from streamkit.providers.contract.rendered import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.rendering import conversion
-from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
+from streamkit.providers.requests.request import CachePolicy, auto_mark, mark_contents, mark_tools
 from streamkit.tools import OfferedTool, Tool, to_definitions
 
 __all__ = [

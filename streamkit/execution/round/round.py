@@ -29,7 +29,7 @@ from streamkit.execution.round.thread_update import (
 )
 from streamkit.history import Content
 from streamkit.ids import derived_tool_id
-from streamkit.providers.contract.origin import RenderOptions
+from streamkit.providers.contract.rendered import RenderOptions
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading.to_content import to_tool_call_block

@@ -24,7 +24,7 @@ from streamkit.history.content import create_stored
 from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import ERROR_LIMIT, RESULT_LIMIT, describe_unwritable, limit_text, to_stored_result
 from streamkit.providers import registry
-from streamkit.providers.contract.origin import RenderOptions, origin_metadata
+from streamkit.providers.contract.rendered import RenderOptions, origin_metadata
 from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.values.json_data import copy_with
 

@@ -27,10 +27,10 @@ from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.history.content import to_contents
 from streamkit.output import OutputType
-from streamkit.providers.contract.origin import IdPolicy
+from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.providers.registry import ProviderName
-from streamkit.providers.requests.cache_marks import CachePolicy
+from streamkit.providers.requests.request import CachePolicy
 from streamkit.reading.time_limits import TimeLimits, Timeouts
 from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, to_tools

@@ -24,7 +24,7 @@ from streamkit.execution.round.policies import ExecutionOptions, check_callable
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
-from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark
+from streamkit.providers.requests.request import CachePolicy, auto_mark
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.values.redaction import excerpt_repr

@@ -189,7 +189,9 @@ class _Files:
         self._facts.missing_parts += copies.lost
         for _, data in copies.each_part():
             if self._response is None:
-                self._response = self._open_response()
+                path = self._named(f".response{_SUFFIXES.get(self._type, '.txt')}")
+                self._facts.response = path.name
+                self._response = StreamFile(path, lambda text: clean(text, self._start.secrets, let_others_run))
             self._response.write(data)
         self._facts.notes += copies.notes
         if copies.end is not None:
@@ -211,11 +213,6 @@ class _Files:
         self._facts.upstream_status = status
         self._facts.seconds_to_headers = round(at - self._started, 4)
         self._facts.headers = {name: headers[name] for name in _SHOWN_HEADERS if name in headers}
-
-    def _open_response(self) -> StreamFile:
-        path = self._named(f".response{_SUFFIXES.get(self._type, '.txt')}")
-        self._facts.response = path.name
-        return StreamFile(path, lambda text: clean(text, self._start.secrets, let_others_run))
 
     def _close(self, end: ExchangeEnd) -> None:
         if self._response is not None:

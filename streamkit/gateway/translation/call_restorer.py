@@ -30,7 +30,7 @@ from streamkit.json_text.reader import IncrementalJsonObject
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import get
 from streamkit.providers.requests.request import Request
-from streamkit.providers.requests.tool_names import ToolNames
+from streamkit.providers.requests.tools import ToolNames
 from streamkit.tools.custom import TEXT_FIELD
 from streamkit.tools.definition import ToolDefinition
 

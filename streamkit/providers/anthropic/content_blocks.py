@@ -20,8 +20,14 @@ from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
 from streamkit.json_text import json_size
 from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
-from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, convert
-from streamkit.providers.decoding.lenient_json import arguments_as_text, parse_json_or_text
+from streamkit.providers.decoding.decoding import (
+    BLOCK_SIZE,
+    PART_SIZE,
+    arguments_as_text,
+    as_text,
+    convert,
+    parse_json_or_text,
+)
 from streamkit.providers.provider import Sink
 
 __all__ = [

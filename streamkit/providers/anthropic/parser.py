@@ -2,7 +2,7 @@
 
 The fast path is a text, thinking or argument delta of a block that has started: one decode, a few attributes, one call
 of the sink. All else about blocks is in ``content_blocks``. This module reads what concerns the message: its id and
-model, usage, stop reason, errors, and messages that come complete. ``message_fields`` reads a message's other fields.
+model, usage, stop reason, errors, and messages that come complete. ``schema`` has a message's other fields.
 
 It must not depend on canonical ids, on the completeness of JSON, on history or on I/O. ``bedrock_invoke``, whose frames
 contain these same events, uses this parser.
@@ -26,16 +26,11 @@ from streamkit.providers.anthropic.content_blocks import (
     THINKING,
     AnthropicBlockReader,
 )
-from streamkit.providers.anthropic.message_fields import (
-    EVENT_FIELDS,
-    INVOCATION_METRICS,
-    StartedMessage,
-    facts_of,
-    keep_facts,
-)
 from streamkit.providers.anthropic.schema import (
     DECODER,
     EVENT_DECODER,
+    EVENT_FIELDS,
+    INVOCATION_METRICS,
     BlockStart,
     BlockStop,
     InputJsonDelta,
@@ -46,13 +41,23 @@ from streamkit.providers.anthropic.schema import (
     PlainDelta,
     PlainEvent,
     SignatureDelta,
+    StartedMessage,
     TextDelta,
     ThinkingDelta,
+    facts_of,
+    keep_facts,
 )
 from streamkit.providers.anthropic.traits import FINISH_REASONS
-from streamkit.providers.decoding.decoding import as_integer, as_text, excerpt, read_json, report_unknown_fields
+from streamkit.providers.decoding.decoding import (
+    as_integer,
+    as_text,
+    excerpt,
+    frame_error,
+    json_or_placeholder,
+    read_json,
+    report_unknown_fields,
+)
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.decoding.lenient_json import frame_error, json_or_placeholder
 from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["AnthropicParser", "create_parser"]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from streamkit.providers.provider import ToolChoice, Traits
-from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_text
+from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_flag, is_text, read_plain_settings
 from streamkit.providers.requests.models.claude import (
     NO_THINKING,
     Thinking,
@@ -20,16 +20,15 @@ from streamkit.providers.requests.models.claude import (
     refuses_thinking,
     take_thinking,
 )
-from streamkit.providers.requests.offered_tools import (
+from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.strict import CLAUDE_KEYWORDS, strict_format
+from streamkit.providers.requests.tools import (
     further_fields,
     outer_fields,
     read_definition,
     read_tool_list,
     strict_schemas,
 )
-from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.settings import SettingsWriter, read_plain_settings
-from streamkit.providers.requests.strict import CLAUDE_KEYWORDS, strict_format
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Final
 from streamkit.calls import Usage
 from streamkit.events import BlockEnded, ReasoningKind
 from streamkit.json_text import finalize_arguments
-from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS
-from streamkit.providers.anthropic.schema import Json
+from streamkit.providers.anthropic.schema import INVOCATION_METRICS, Json
 from streamkit.providers.anthropic.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits

@@ -19,8 +19,14 @@ from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
 from streamkit.json_text import json_size
 from streamkit.providers.bedrock_converse.schema import Json
-from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, report_unknown_fields
-from streamkit.providers.decoding.lenient_json import arguments_as_text, parse_json_or_text
+from streamkit.providers.decoding.decoding import (
+    BLOCK_SIZE,
+    PART_SIZE,
+    arguments_as_text,
+    as_text,
+    parse_json_or_text,
+    report_unknown_fields,
+)
 from streamkit.providers.provider import Sink
 
 __all__ = ["ConverseBlockReader"]

@@ -43,7 +43,7 @@ from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolCh
 from streamkit.providers.rendering.block_renderer import BlockRenderer
 from streamkit.providers.rendering.message_renderer import cache_mark
 from streamkit.providers.requests.body_fields import merge_fields
-from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.requests.strict import strict_output
 from streamkit.tools.definition import OfferedTool
 

@@ -16,7 +16,14 @@ from streamkit.history.content import CacheMark
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.provider import ToolChoice, Traits
-from streamkit.providers.requests.body_fields import BodyFields, is_list, is_number, is_text
+from streamkit.providers.requests.body_fields import (
+    BodyFields,
+    SettingsWriter,
+    is_list,
+    is_number,
+    is_text,
+    read_plain_settings,
+)
 from streamkit.providers.requests.models.claude import (
     Thinking,
     omit_sampling,
@@ -24,10 +31,9 @@ from streamkit.providers.requests.models.claude import (
     refuses_thinking,
     take_thinking,
 )
-from streamkit.providers.requests.offered_tools import further_fields, outer_fields, read_definition, strict_schemas
 from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.settings import SettingsWriter, read_plain_settings
 from streamkit.providers.requests.strict import CLAUDE_KEYWORDS, strict_format
+from streamkit.providers.requests.tools import further_fields, outer_fields, read_definition, strict_schemas
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with

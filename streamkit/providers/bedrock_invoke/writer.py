@@ -8,7 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import ClassVar
 
-from streamkit.providers.anthropic.message_fields import INVOCATION_METRICS
+from streamkit.providers.anthropic.schema import INVOCATION_METRICS
 from streamkit.providers.anthropic.writer import AnthropicWriter
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits

@@ -34,15 +34,16 @@ from streamkit.providers.cohere.schema import (
 )
 from streamkit.providers.cohere.traits import FINISH_REASONS
 from streamkit.providers.decoding.decoding import (
+    arguments_as_text,
     as_integer,
     as_text,
     error_message,
     excerpt,
+    frame_error,
     read_json,
     report_unknown_fields,
 )
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.decoding.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.provider import Sink, Traits
 

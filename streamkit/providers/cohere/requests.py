@@ -10,16 +10,21 @@ from collections.abc import Sequence
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.contract.traits import budget_for
 from streamkit.providers.provider import ToolChoice, Traits
-from streamkit.providers.requests.body_fields import BodyFields, is_integer, is_object
-from streamkit.providers.requests.offered_tools import (
+from streamkit.providers.requests.body_fields import (
+    BodyFields,
+    SettingsWriter,
+    is_integer,
+    is_object,
+    read_plain_settings,
+)
+from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.tools import (
     read_function_tool,
     read_tool_list,
     render_function_tool,
     select_tools,
     strict_schemas,
 )
-from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.settings import SettingsWriter, read_plain_settings
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with

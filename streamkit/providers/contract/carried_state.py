@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streamkit.providers.contract.origin import ORIGIN_FIELDS, origin_metadata
+from streamkit.providers.contract.rendered import ORIGIN_FIELDS, origin_metadata
 
 __all__ = ["STATE_MARK", "UpstreamState", "is_wrapped_state", "unwrap_state", "wrap_state"]
 

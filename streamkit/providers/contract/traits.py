@@ -30,8 +30,8 @@ from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError
 from streamkit.events import ReasoningKind
 from streamkit.ids import DEFAULT_ID_RULE, IdRule, tool_id_strategy
 from streamkit.providers.contract.error_rules import ErrorRules
-from streamkit.providers.contract.origin import is_same_endpoint, is_same_model
 from streamkit.providers.contract.output_form import OutputSupport
+from streamkit.providers.contract.rendered import is_same_endpoint, is_same_model
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
 from streamkit.values.message_format import POSSIBLE, RateMessage, Rating
 
@@ -179,16 +179,12 @@ def _rate_possible(_: Mapping[str, Any]) -> Rating:
     return POSSIBLE
 
 
-def _model_unchanged(name: str) -> str:
-    return name
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def _stores_nothing(body: dict[str, Any]) -> bool:
     return False
-
-
-def _body_unchanged(body: dict[str, Any]) -> dict[str, Any]:
-    return body
 
 
 def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
@@ -269,7 +265,7 @@ class Traits(WireTraits):
     matches_head: Callable[[bytes], bool] = field(default=_matches_nothing, repr=False, compare=False)
     compatible: frozenset[str] = frozenset()
     shared_hosts: re.Pattern[str] | None = None
-    normalize_model: Callable[[str], str] = field(default=_model_unchanged, repr=False, compare=False)
+    normalize_model: Callable[[str], str] = field(default=_unchanged, repr=False, compare=False)
     id_rule: IdRule = DEFAULT_ID_RULE
     model_id_rules: Mapping[str, IdRule] = field(default_factory=dict, repr=False)
     call_id_path: tuple[str, ...] = ("tool_calls", "id")
@@ -302,9 +298,7 @@ class Traits(WireTraits):
         default=ErrorRules().classify, repr=False, compare=False
     )
     system_field: str | None = None
-    normalize_body: Callable[[dict[str, Any]], dict[str, Any]] = field(
-        default=_body_unchanged, repr=False, compare=False
-    )
+    normalize_body: Callable[[dict[str, Any]], dict[str, Any]] = field(default=_unchanged, repr=False, compare=False)
     stores_calls: Callable[[dict[str, Any]], bool] = field(default=_stores_nothing, repr=False, compare=False)
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     implied_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)

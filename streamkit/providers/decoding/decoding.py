@@ -3,23 +3,17 @@
 A provider's package declares its chunks as msgspec structs with typed containers and ``Any`` leaves. Decoding to them
 takes about half the time of decoding to dicts, and fails only if a container has an unexpected type (an object instead
 of a list). In that case `coerce` keeps the fields that fit and leaves the others out, with a warning: one odd field
-must not lose a turn.
+must not lose a turn. Values that a parser reads as plain data (a frame that cannot be decoded, arguments that are an
+object) may have any shape: nothing in a stream raises an exception.
 
 A struct with ``forbid_unknown_fields=True`` declares every field that its object has. The strict decode fails for an
-object with another one, and the lenient decode reports that field to the sink. So unknown fields cost nothing until one
-arrives, at whatever delta that is. This module must not depend on a provider.
-
-Reporting the fields of a chunk that no event describes.
-
-A parser declares the fields that it reads and those that it is known not to need. To find others at no cost for plain
-chunks, the struct of a plain chunk has ``forbid_unknown_fields``: the decoder refuses a chunk with any other field,
-wherever in the stream it comes, and the parser reads it as plain data with ``report_unknown_fields``. This module
-depends on no provider.
-
-What the things count that a parser keeps itself, beside their text (``Sink.keep``).
+object with another one, and the lenient decode reports that field to the sink; a parser that reads the chunk as plain
+data reports it with ``report_unknown_fields``. So unknown fields cost nothing until one arrives, at whatever delta that
+is.
 
 The accumulator counts what a parser has reported. A parser that needs a block complete before it can report it (a
-server tool's input, an image), or compares what comes with what came, keeps data of its own and counts that.
+server tool's input, an image), or compares what comes with what came, keeps data of its own and counts that
+(``Sink.keep``). This module must not depend on a provider.
 """
 
 from __future__ import annotations
@@ -34,11 +28,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from streamkit.calls import StreamError
+from streamkit.json_text import join_surrogates
 from streamkit.providers.contract.sink import Sink
 
 __all__ = [
     "BLOCK_SIZE",
     "PART_SIZE",
+    "arguments_as_text",
     "as_integer",
     "as_text",
     "coerce",
@@ -47,7 +43,10 @@ __all__ = [
     "decode",
     "error_message",
     "excerpt",
+    "frame_error",
     "has_value",
+    "json_or_placeholder",
+    "parse_json_or_text",
     "read_json",
     "report_unknown_fields",
 ]
@@ -77,8 +76,14 @@ def has_value(value: Any) -> bool:
 
 
 Chunk = TypeVar("Chunk", bound=Struct)
+
+
 _ABSENT: Any = object()
+
+
 _encode_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+
 _POSITION = re.compile(r"\[\d+\]")
 
 
@@ -265,6 +270,8 @@ _MESSAGE_FIELDS = (
     "status_msg",
     "msg",
 )
+
+
 #: The fields with a list of errors: Cloudflare's and watsonx's, and FastAPI's.
 _MESSAGE_LISTS = ("errors", "detail")
 
@@ -296,4 +303,55 @@ def error_message(raw: Any) -> str | None:
 
 
 BLOCK_SIZE = 256  #: a block or an item that a parser follows
+
+
 PART_SIZE = 16  #: a part of a text that is joined at its end
+
+
+_NOT_JSON = (RecursionError, TypeError, ValueError)
+
+
+def frame_error(error: Exception, data: bytes) -> StreamError:
+    """Return the error of a frame that ``read_json`` could not decode.
+
+    Args:
+        error: the exception: ``RecursionError`` for too deep nesting, ``ValueError`` for anything but JSON.
+        data: the frame's payload; the error contains an excerpt of it.
+    """
+    if isinstance(error, RecursionError):
+        return StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data))
+    return StreamError("protocol_error", f"a frame is no JSON ({error})", raw=excerpt(data))
+
+
+def parse_json_or_text(text: str) -> Any:
+    """Parse a JSON text; return the text unchanged if it is truncated or otherwise not JSON.
+
+    Halves of a surrogate pair that arrived in two deltas are joined first.
+    """
+    text = text if text.isascii() else join_surrogates(text)
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def arguments_as_text(value: Any, sink: Sink) -> str:
+    """Return a call's arguments as text: a text unchanged, None as ``""``, any other value as compact JSON.
+
+    Arguments that are nested too deeply to be encoded end the turn with ``limit_exceeded``; their text is ``""``.
+    """
+    if isinstance(value, str) or value is None:
+        return value or ""
+    try:
+        return compact_json(value)
+    except _NOT_JSON:
+        sink.fail(StreamError("limit_exceeded", "a call's arguments are nested too deeply"))
+        return ""
+
+
+def json_or_placeholder(value: Any) -> str:
+    """Return a value as compact JSON for a message, or a placeholder if it cannot be encoded."""
+    try:
+        return compact_json(value)
+    except _NOT_JSON:
+        return "something nested too deeply"

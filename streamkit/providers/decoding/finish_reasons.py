@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from streamkit.calls import FinishReason
-from streamkit.providers.decoding.lenient_json import json_or_placeholder
+from streamkit.providers.decoding.decoding import json_or_placeholder
 
 __all__ = [
     "KNOWN_FINISH_REASONS",

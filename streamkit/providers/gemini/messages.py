@@ -38,7 +38,7 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.output import OutputType
-from streamkit.providers.contract.origin import models_of
+from streamkit.providers.contract.rendered import models_of
 from streamkit.providers.gemini.media import (
     file_part,
     image_part,

@@ -16,14 +16,17 @@ from streamkit.providers.contract.traits import budget_for, effort_for
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
     BodyFields,
+    SettingsWriter,
     is_flag,
     is_integer,
     is_list,
     is_object,
     is_text,
     is_texts,
+    read_plain_settings,
 )
-from streamkit.providers.requests.offered_tools import (
+from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.tools import (
     further_fields,
     named_tool,
     outer_fields,
@@ -31,8 +34,6 @@ from streamkit.providers.requests.offered_tools import (
     split_tools,
     strict_schemas,
 )
-from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.settings import SettingsWriter, read_plain_settings
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with

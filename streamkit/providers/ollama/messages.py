@@ -39,8 +39,8 @@ from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolCh
 from streamkit.providers.rendering.media import Media, caption, convert_parts
 from streamkit.providers.rendering.message_renderer import RoleRenderer
 from streamkit.providers.requests.body_fields import merge_fields
-from streamkit.providers.requests.offered_tools import select_tools
 from streamkit.providers.requests.strict import plain_output
+from streamkit.providers.requests.tools import select_tools
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import normalize_data, parse_data_url, quote_source
 

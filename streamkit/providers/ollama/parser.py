@@ -14,9 +14,16 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
-from streamkit.providers.decoding.decoding import as_integer, as_text, error_message, read_json, report_unknown_fields
+from streamkit.providers.decoding.decoding import (
+    arguments_as_text,
+    as_integer,
+    as_text,
+    error_message,
+    frame_error,
+    read_json,
+    report_unknown_fields,
+)
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.decoding.lenient_json import arguments_as_text, frame_error
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.ollama.schema import (
     CALL_FIELDS,

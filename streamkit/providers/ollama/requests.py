@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from streamkit.providers.contract.traits import effort_for
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import ToolChoice, Traits
-from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_object, is_text
-from streamkit.providers.requests.offered_tools import further_fields, outer_fields, read_function_tool, read_tool_list
+from streamkit.providers.requests.body_fields import (
+    BodyFields,
+    SettingsWriter,
+    is_flag,
+    is_object,
+    is_text,
+    read_plain_settings,
+)
 from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.settings import SettingsWriter, read_plain_settings
+from streamkit.providers.requests.tools import further_fields, outer_fields, read_function_tool, read_tool_list
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 
 __all__ = [

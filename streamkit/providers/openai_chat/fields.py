@@ -20,10 +20,10 @@ from streamkit.providers.decoding.decoding import (
     error_message,
     excerpt,
     has_value,
+    parse_json_or_text,
     read_json,
     report_unknown_fields,
 )
-from streamkit.providers.decoding.lenient_json import parse_json_or_text
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.decoding.openai_errors import openai_stream_error
 from streamkit.providers.openai_chat import schema
@@ -108,8 +108,13 @@ class ResponseReader:
             self._sink.add_response_metadata({"content_filter_results": self._filter_results})
 
     def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
-        facts = {name: value for name, value in zip(names, values, strict=True) if value not in (None, "")}
-        if any(self._metadata.get(name) != value for name, value in facts.items()):
+        facts: dict[str, Any] = {}
+        has_news = False
+        for name, value in zip(names, values, strict=True):
+            if value not in (None, ""):
+                facts[name] = value
+                has_news = has_news or self._metadata.get(name) != value
+        if has_news:
             self._metadata |= facts
             self._sink.add_response_metadata(facts)
 

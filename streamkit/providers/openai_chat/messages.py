@@ -46,8 +46,8 @@ from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_requ
 from streamkit.providers.provider import RenderedMessages, RenderOptions
 from streamkit.providers.rendering.media import Media, caption, convert_parts, media_parts, split_text_and_media
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
-from streamkit.providers.requests.cache_marks import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
+from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
 from streamkit.values.json_data import copy_with
 
@@ -83,7 +83,6 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         self._contents = contents
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
-        self._is_developer = False  # the content that is being rendered is a developer's message
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
         # the field that a message with calls must have, though its reasoning is unknown
         self._blank_field = traits.reasoning_field if needs_reasoning and is_reasoning(traits, options.model) else None
@@ -126,7 +125,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role; a developer's message has that role where there is one."""
-        self._is_developer = self.traits.messages.developer_role and content.metadata.get("role") == "developer"
+        is_developer = self.traits.messages.developer_role and content.metadata.get("role") == "developer"
+        self.system_role = "developer" if is_developer else "system"
         # DeepSeek continues a last message that asks for it (https://api-docs.deepseek.com/guides/chat_prefix_completion).
         self._is_prefix = content.metadata.get("prefix") is True and self.traits.is_from_provider(content.metadata)
         self._author = _author_of(content, self.traits) if "author" in content.metadata else None
@@ -163,6 +163,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     def add_system(self, blocks: Sequence[Block]) -> None:
         """Append a system message of one text, or of parts if a text has a cache mark."""
+        if _are_plain_texts(blocks):
+            super().add_system(blocks)
+            return
         texts = [block for block in blocks if isinstance(block, TextBlock) and block.text]
         parts = [self.marked({"type": "text", "text": block.text}, block) for block in texts]
         if not _has_marks(parts):
@@ -170,11 +173,6 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             return
         super().add_system([block for block in blocks if not isinstance(block, TextBlock)])  # reports them
         self.push({"role": self.system_role, "content": parts})
-
-    @property
-    def system_role(self) -> str:
-        """The role of the system message that is being rendered."""
-        return "developer" if self._is_developer else "system"
 
     # ------------------------------------------------------------ messages of the model
 

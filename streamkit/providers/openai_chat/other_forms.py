@@ -33,8 +33,15 @@ from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
 from streamkit.json_text import json_size
 from streamkit.providers.contract.sink import ChoiceSink, Sink
-from streamkit.providers.decoding.decoding import PART_SIZE, as_text, compact_json, error_message, read_json
-from streamkit.providers.decoding.lenient_json import frame_error, parse_json_or_text
+from streamkit.providers.decoding.decoding import (
+    PART_SIZE,
+    as_text,
+    compact_json,
+    error_message,
+    frame_error,
+    parse_json_or_text,
+    read_json,
+)
 from streamkit.providers.openai_chat.content_blocks import call_arguments
 
 __all__ = ["MessageListReader", "OtherForms", "read_irregular_frame"]

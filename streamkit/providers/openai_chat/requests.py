@@ -17,8 +17,20 @@ from streamkit.output import OutputType
 from streamkit.providers.contract.traits import budget_for, effort_for
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.provider import RenderedMessages, ToolChoice
-from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_integer, is_object, merge_fields
-from streamkit.providers.requests.offered_tools import (
+from streamkit.providers.requests.body_fields import (
+    BodyFields,
+    SettingsWriter,
+    is_flag,
+    is_integer,
+    is_object,
+    json_schema_format,
+    merge_fields,
+    read_plain_settings,
+    take_effort,
+)
+from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
+from streamkit.providers.requests.tools import (
     further_fields,
     named_tool,
     outer_fields,
@@ -29,9 +41,6 @@ from streamkit.providers.requests.offered_tools import (
     select_tools,
     strict_schemas,
 )
-from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.settings import SettingsWriter, json_schema_format, read_plain_settings, take_effort
-from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.tools import StrictProfile
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import OfferedTool, ToolDefinition

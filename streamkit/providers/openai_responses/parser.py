@@ -21,10 +21,10 @@ from streamkit.providers.decoding.decoding import (
     as_text,
     convert,
     excerpt,
+    frame_error,
     read_json,
     report_unknown_fields,
 )
-from streamkit.providers.decoding.lenient_json import frame_error
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.decoding.openai_errors import openai_stream_error
 from streamkit.providers.openai_responses.item_reader import ItemReader

@@ -17,17 +17,25 @@ from streamkit.calls import CLIENT_TOOL
 from streamkit.providers.contract.traits import effort_for
 from streamkit.providers.openai_responses.schema import TOOLS_ITEM
 from streamkit.providers.provider import ToolChoice, Traits
-from streamkit.providers.requests.body_fields import BodyFields, is_list, is_object, is_text
-from streamkit.providers.requests.offered_tools import (
+from streamkit.providers.requests.body_fields import (
+    BodyFields,
+    SettingsWriter,
+    is_list,
+    is_object,
+    is_text,
+    json_schema_format,
+    read_plain_settings,
+    take_effort,
+)
+from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.strict import OPENAI
+from streamkit.providers.requests.tools import (
     further_fields,
     named_tool,
     outer_fields,
     read_definition,
     strict_schemas,
 )
-from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.settings import SettingsWriter, json_schema_format, read_plain_settings, take_effort
-from streamkit.providers.requests.strict import OPENAI
 from streamkit.tools.custom import Grammar, declared_name
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with

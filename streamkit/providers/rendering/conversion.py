@@ -19,15 +19,21 @@ from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.output.output_type import OutputType
 from streamkit.providers import registry
-from streamkit.providers.contract.origin import IdPolicy
+from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import ProviderName, get, message_formats
 from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
-from streamkit.providers.requests.body_fields import BodyFields, is_flag, is_object, merge_fields
-from streamkit.providers.requests.cache_marks import CachePolicy, auto_mark, mark_contents, mark_tools
-from streamkit.providers.requests.request import Request, Settings, to_settings
-from streamkit.providers.requests.settings import SettingsWriter
-from streamkit.providers.requests.tool_names import ToolNames, prepare_tools
+from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_flag, is_object, merge_fields
+from streamkit.providers.requests.request import (
+    CachePolicy,
+    Request,
+    Settings,
+    auto_mark,
+    mark_contents,
+    mark_tools,
+    to_settings,
+)
+from streamkit.providers.requests.tools import ToolNames, prepare_tools
 from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.toolset import AnyTool
 from streamkit.values.json_data import copy_with
@@ -101,7 +107,17 @@ class NeutralRequest:
 
     def body(self, rendered: RenderedMessages, output: OutputType[Any] | None = None) -> Json:
         """Return the body of the request, for the rendered conversation and the type of a structured output."""
-        body = self._build(rendered, output)
+        options: Json = {"tool_choice": self._choice, "stream": self._request.stream, "output": output}
+        try:
+            body = self._provider.build_request(rendered, tools=self._tools, **options)
+        except UsageError as error:  # the target cannot convert the schema of a strict tool
+            relaxed: Sequence[OfferedTool] = [
+                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
+            ]
+            if relaxed == self._tools:
+                raise
+            self._changes.append(f"tools are not strict in this request: {error}")
+            body = self._provider.build_request(rendered, tools=relaxed, **options)
         self._changes += rendered.changes
         request = self._request
         writer = SettingsWriter(
@@ -119,20 +135,6 @@ class NeutralRequest:
         else:
             merge_fields(body, unread)
         return body
-
-    def _build(self, rendered: RenderedMessages, output: OutputType[Any] | None) -> Json:
-        """Return the body without settings. Tools are not strict if the target cannot convert a schema."""
-        options: Json = {"tool_choice": self._choice, "stream": self._request.stream, "output": output}
-        try:
-            return self._provider.build_request(rendered, tools=self._tools, **options)
-        except UsageError as error:
-            relaxed: Sequence[OfferedTool] = [
-                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
-            ]
-            if relaxed == self._tools:
-                raise
-            self._changes.append(f"tools are not strict in this request: {error}")
-            return self._provider.build_request(rendered, tools=relaxed, **options)
 
 
 def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:

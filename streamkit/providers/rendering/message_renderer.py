@@ -28,7 +28,7 @@ from streamkit.history import (
 from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, CacheMark
 from streamkit.history.tool_results import ResultPart
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
-from streamkit.providers.contract.origin import RenderOptions, models_of, normalize_endpoint
+from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
 from streamkit.providers.rendering.media import Media, followup_user_blocks, media_parts, split_text_and_media
 from streamkit.providers.writing.encoding import data_as_json
@@ -370,10 +370,12 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
 
     Attributes:
         call_places: the places of the calls of the last assistant message, by target id, for the order of results.
+        system_role: the role of a system message.
     """
 
     def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
         super().__init__(traits, options)
+        self.system_role = "system"
         self.call_places: dict[str, int] = {}
         # For each buffered result: the position of its call, the message, its blocks for the user message, its content.
         self._results: list[tuple[int, Json, list[Block], int]] = []
@@ -429,11 +431,6 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock) and block.text)
         if text:
             self.push({"role": self.system_role, "content": text})
-
-    @property
-    def system_role(self) -> str:
-        """The role of a system message."""
-        return "system"
 
     def add_result(self, block: ToolResponseBlock) -> None:
         """Render the result of a call and buffer it with `buffer_result`."""

@@ -1,6 +1,10 @@
-"""The fields of a request's body, of which those that were read are taken away.
+"""The fields of a request's body: reading them one by one, and the settings that have the same form on several wires.
 
-What remains is the ``unread`` of a `Request`. This module must not depend on a provider.
+Fields that were read are taken away. What remains is the ``unread`` of a `Request`.
+
+A setting whose value is the same on the wire is a row of `Traits.setting_fields`, from which reading and writing both
+follow. ``requests.py`` of a provider's package has the others: reasoning, the output format, forms that differ.
+This module must not depend on a provider.
 """
 
 from __future__ import annotations
@@ -8,8 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from streamkit.providers.contract.output_form import OutputRefused
+from streamkit.providers.contract.traits import Traits, nearest_effort
+from streamkit.providers.requests.request import OutputFormat, Settings
+
 __all__ = [
     "BodyFields",
+    "SettingsWriter",
     "asks_for_usage",
     "is_flag",
     "is_integer",
@@ -18,10 +27,16 @@ __all__ = [
     "is_object",
     "is_text",
     "is_texts",
+    "json_schema_format",
     "merge_fields",
+    "read_plain_settings",
+    "take_effort",
 ]
 
+
 _TEXT = frozenset({str})
+
+
 Check: TypeAlias = Callable[[Any], bool]
 
 
@@ -148,3 +163,198 @@ class BodyFields:
                 self._copies.append(child)
             owned.append(child)
         return owned
+
+
+Json = dict[str, Any]
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "model": is_text,
+    "max_output_tokens": is_integer,
+    "temperature": is_number,
+    "top_p": is_number,
+    "top_k": is_number,
+    "stop": is_texts,
+    "seed": is_integer,
+    "frequency_penalty": is_number,
+    "presence_penalty": is_number,
+    "parallel_calls": is_flag,
+    "verbosity": is_text,
+}
+
+
+_REASONING = frozenset({"reasoning", "reasoning_effort", "reasoning_budget", "reasoning_summary"})
+
+
+def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
+    """Take the settings of `Traits.setting_fields` and return them by their neutral names."""
+    values: Json = {}
+    for field in list(fields.rest):
+        for name, path in traits.settings_of_fields.get(field, ()):
+            if name == "stop" and is_text(fields.get(*path)):
+                values[name] = [fields.take(*path)]
+            elif (value := fields.take(*path, check=_CHECKS[name])) is not None:
+                values[name] = value
+    return values
+
+
+def take_effort(fields: BodyFields, *path: str) -> Json:
+    """Take an effort of OpenAI's form and return its settings: ``none`` turns reasoning off."""
+    effort = fields.take(*path, check=is_text)
+    if effort is None:
+        return {}
+    return {"reasoning": "off"} if effort == "none" else {"reasoning": "auto", "reasoning_effort": effort}
+
+
+def json_schema_format(value: Json) -> OutputFormat | None:
+    """Return the output format of an object with a schema in OpenAI's form; None if it has another form."""
+    names = {"name": str, "description": str, "strict": bool, "schema": dict}
+    if value.keys() - names.keys() - {"type"} or not isinstance(value.get("schema"), dict):
+        return None
+    given = {name: value[name] for name in names if value.get(name) is not None}
+    if not all(isinstance(item, names[name]) for name, item in given.items()):
+        return None
+    schema = given.pop("schema")
+    return OutputFormat(type="json_schema", json_schema=schema, **given)
+
+
+class SettingsWriter:
+    """The settings that were not written yet, and the body that they are written into.
+
+    Args:
+        settings: the settings.
+        traits: the target's traits.
+        body: the body, with the messages and tools of the request; fields are added to it.
+        changes: receives a sentence for each setting that was changed or left out.
+        is_foreign: whether the request was read in the form of another provider.
+
+    Attributes:
+        facts: the facts of the requested model.
+        body: the body.
+        is_foreign: as given.
+    """
+
+    def __init__(self, settings: Settings, traits: Traits, body: Json, changes: list[str], *, is_foreign: bool):
+        self.facts = traits.facts_for(settings.model)
+        self.body = body
+        self.is_foreign = is_foreign
+        self._traits = traits
+        self._changes = changes
+        self._values = settings.values
+        self._model = self._values.pop("model", None)
+        if self._model is not None and traits.endpoint.model_in_body:
+            body["model"] = self._model
+        refused = self.facts.refused
+        for name in sorted(refused & self._values.keys()) if refused else ():
+            del self._values[name]
+            self.report(f"the setting {name!r} was left out: {self._model} refuses it")
+
+    def report(self, sentence: str) -> None:
+        """Record a change, unless it was recorded already."""
+        if sentence not in self._changes:
+            self._changes.append(sentence)
+
+    @property
+    def sets_reasoning(self) -> bool:
+        """Whether a setting of reasoning is set."""
+        return not _REASONING.isdisjoint(self._values)
+
+    def take(self, name: str) -> Any:
+        """Return the value of a setting, which then counts as written; None if it is not set."""
+        return self._values.pop(name, None)
+
+    def get(self, name: str) -> Any:
+        """Return the value of a setting; None if it is not set."""
+        return self._values.get(name)
+
+    def omit(self, name: str, reason: str) -> None:
+        """Leave a setting out and report it, if it is set."""
+        if self._values.pop(name, None) is not None:
+            self.report(f"the setting {name!r} was left out: {reason}")
+
+    def put(self, value: Any, *path: str) -> None:
+        """Write a value into the body."""
+        target = self.body
+        for name in path[:-1]:
+            child = target.get(name)
+            target[name] = target = dict(child) if isinstance(child, dict) else {}
+        target[path[-1]] = value
+
+    def write_output_format(self, fields_of: Callable[[OutputFormat], Json]) -> OutputFormat | None:
+        """Write the form of the response's text and return it; None if it is not set or left out.
+
+        The schema of another provider's request is left out where the target refuses the field. The output is not
+        requested as a tool instead: the client expects it as text.
+
+        Args:
+            fields_of: returns the fields of a body that request a form, or raises OutputRefused.
+        """
+        output: OutputFormat | None = self.take("output_format")
+        if output is None:
+            return None
+        if self.is_foreign and output.type == "json_schema":
+            is_streamed, has_tools = self.body.get("stream") is True, bool(self.body.get("tools"))
+            reason = self._traits.output.reason_without_field(self._model, stream=is_streamed, has_tools=has_tools)
+            if reason is not None:
+                self.report(f"the schema of the output format was left out: {reason}")
+                return None
+        try:
+            fields = fields_of(output)
+        except OutputRefused as error:
+            self.report(f"the schema of the output format was left out: {error}")
+            return None
+        merge_fields(self.body, fields)
+        return output
+
+    def accepted_effort(self, effort: str) -> str:
+        """Return the effort that the model accepts and that is nearest; another one is reported."""
+        accepted = nearest_effort(effort, self.facts.efforts)
+        if accepted != effort:
+            self.report(f"the reasoning effort {effort!r} became {accepted!r}, which the model accepts")
+        return accepted
+
+    def write_limit(self) -> int | None:
+        """Write the most tokens of the response and return them; None if there is no limit.
+
+        A provider that requires the field gets the most that the model accepts, or its default for unknown models.
+        """
+        endpoint, most = self._traits.endpoint, self.facts.max_output_tokens
+        limit = self.take("max_output_tokens")
+        if limit is None:
+            limit = None if endpoint.default_limit is None else most or endpoint.default_limit
+        elif most is not None and limit > most:
+            self.report(f"the limit of {limit} output tokens became {most}: {self._model} accepts no more")
+            limit = most
+        if limit is not None:
+            self.put(limit, *endpoint.limit_field)
+        return limit if isinstance(limit, int) else None
+
+    def write_rest(self) -> None:
+        """Write the settings of `Traits.setting_fields`, and report the remaining ones, for which there is no field."""
+        if not self._values:
+            return
+        self._fit("temperature", self._traits.max_temperature)
+        if self.facts.temperature_excludes_top_p:
+            self._omit_one_of_two()
+        stop, most = self.get("stop"), self._traits.max_stop_texts
+        if stop is not None and most is not None and len(stop) > most:
+            self._values["stop"] = stop[:most]
+            self.report(f"only the first {most} of {len(stop)} texts that end the response were kept")
+        for name, path in self._traits.setting_fields.items():
+            if (value := self.take(name)) is not None:
+                self.put(value, *path)
+        for name in sorted(self._values):
+            self.omit(name, f"{self._traits.name} has no field for it")
+
+    def _omit_one_of_two(self) -> None:
+        """Leave out `top_p` next to a temperature, or the temperature if it is 1, which the model has without it."""
+        temperature, top_p = self.get("temperature"), self.get("top_p")
+        if temperature is not None and top_p is not None:
+            name = "temperature" if temperature == 1 != top_p else "top_p"
+            self.omit(name, f"{self._model} accepts a temperature or a top_p, not both")
+
+    def _fit(self, name: str, most: float | None) -> None:
+        value = self.get(name)
+        if value is not None and most is not None and value > most:
+            self._values[name] = most
+            self.report(f"the setting {name!r} was changed from {value} to {most}, the most that is accepted")

@@ -13,8 +13,7 @@ from typing import Any, Final
 from streamkit.calls import StreamError
 from streamkit.framing.event_stream import EXCEPTION, encode_message
 from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
-from streamkit.providers.decoding.decoding import as_text, excerpt, read_json
-from streamkit.providers.decoding.lenient_json import frame_error
+from streamkit.providers.decoding.decoding import as_text, excerpt, frame_error, read_json
 from streamkit.providers.writing.encoding import encode_chunk
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamkit.json_text import json_size
-from streamkit.providers.anthropic.message_fields import StartedMessage
+from streamkit.providers.anthropic.schema import StartedMessage
 
 MESSAGE: dict[str, Any] = {"id": "msg_1", "model": "m", "content": [], "usage": {"input_tokens": 1, "output_tokens": 2}}
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamkit.providers.contract.traits import ModelFacts, budget_for, effort_for
-from streamkit.providers.requests.settings import SettingsWriter
+from streamkit.providers.requests.body_fields import SettingsWriter
 
 __all__ = [
     "CLAUDE_MODELS",
