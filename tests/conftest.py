@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _cache_bytecode_of_programs(config: pytest.Config) -> None:
-    """Have the programs that tests start keep bytecode in a folder of the session: each would compile all it imports."""
+    """Have the programs that tests start keep bytecode in a folder of the session: else each compiles its imports."""
     folder = tempfile.TemporaryDirectory(prefix="streamkit-bytecode-", ignore_cleanup_errors=True)
     config.add_cleanup(folder.cleanup)
     environment = pytest.MonkeyPatch()

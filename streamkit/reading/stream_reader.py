@@ -475,8 +475,9 @@ class TurnReading:
 
 def _remind_of_error(turn: Turn) -> None:
     """Have the error of a closed turn logged when the turn is collected, unless it is read before."""
-    if turn.has_error and turn.unread_error_reminder is None:
-        turn.unread_error_reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
+    if turn.has_error and turn.withdraw_error_reminder is None:
+        reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
+        turn.withdraw_error_reminder = reminder.detach
 
 
 def _log_unread_error(provider: str, turn_key: str | None) -> None:

@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from streamkit.errors import UsageError
+from streamkit.history.content import CacheMark
 from streamkit.values.json_data import copy_with
 
 if TYPE_CHECKING:
-    from streamkit.history import CacheMark, Content
+    from streamkit.history import Content
     from streamkit.tools.definition import OfferedTool
 
 __all__ = ["MOST_CACHE_MARKS", "CachePolicy", "auto_mark", "drop_first_marks", "mark_contents", "mark_tools"]
 
 #: ``auto``, or the same with a lifetime: ``{"ttl": "1h"}``. None: only the marks of the blocks.
-CachePolicy: TypeAlias = "Literal['auto'] | CacheMark | None"
+CachePolicy: TypeAlias = Literal["auto"] | CacheMark | None
 
 #: Of Anthropic (the page above: "You can define up to 4 cache breakpoints"), Bedrock
 #: (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html), OpenRouter and DashScope
