@@ -62,4 +62,5 @@ def test_both_commands_make_their_own_environment() -> None:
     commands = [line for line in README.splitlines() if line.startswith("python3 -m venv .venv && ")]
     assert len(commands) == 2
     assert commands[0].endswith("streamkit demo")
-    assert commands[1].endswith("-m pytest -q -n auto")
+    assert "'.[suite]'" in commands[1]
+    assert commands[1].endswith("-m pytest -q -rs -n auto")
