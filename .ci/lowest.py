@@ -1,6 +1,7 @@
 """Print pip constraints that select the lowest version that ``pyproject.toml`` allows of each runtime dependency.
 
-The dependencies are those of the package and of its extras; ``dev`` has the tools of the tests and is not limited.
+The dependencies are those of the package and of its extras; ``suite`` and ``dev`` have the tools of the tests, whose
+versions are not limited.
 """
 
 import re
@@ -11,11 +12,14 @@ from pathlib import Path
 #: A name, perhaps with extras, its lowest version, and perhaps the marker of an environment.
 REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]+\])?>=(?P<version>[0-9.]+)(?: *;.*)?")
 
+#: The extras of the tests.
+TOOLS = ("suite", "dev")
+
 
 def lowest(pyproject: Path) -> list[str]:
-    """Return one ``name==version`` for each ``name>=version`` of the package and of its extras but ``dev``."""
+    """Return one ``name==version`` for each ``name>=version`` of the package and of its extras but ``TOOLS``."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    extras = {name: listed for name, listed in project["optional-dependencies"].items() if name != "dev"}
+    extras = {name: listed for name, listed in project["optional-dependencies"].items() if name not in TOOLS}
     constraints = []
     for requirement in sorted({*project["dependencies"], *(entry for listed in extras.values() for entry in listed)}):
         if requirement.startswith(f"{project['name']}["):

@@ -11,17 +11,19 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pdoc
 from pdoc import doc, render, render_helpers
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "docs"
 
 #: The documents that become pages, by the name of the page.
 GUIDES = {
+    "readme": ROOT / "README.md",
     "guide": ROOT / "docs" / "guide.md",
     "architecture": ROOT / "docs" / "architecture.md",
     "rules": ROOT / "docs" / "rules.md",
@@ -29,27 +31,40 @@ GUIDES = {
     "contributing": ROOT / "CONTRIBUTING.md",
     "changelog": ROOT / "CHANGELOG.md",
 }
-LINK = re.compile(rf"\]\((?:[\w./]*/)?({'|'.join(file.stem for file in GUIDES.values())})\.md(#[\w-]+)?\)")
+PAGES = {file: name for name, file in GUIDES.items()}
+LINK = re.compile(r"\[([^]]+)\]\(([\w./-]+\.md)(#[\w-]+)?\)")
 
 #: The modules that people import from. Everything else is internal.
 MODULES = (
-    "streamkit",
+    "streamkit",  # and streamkit.events, which it exports
     "streamkit.calls",
     "streamkit.errors",
     "streamkit.tools",
+    "streamkit.output",
+    "streamkit.reading",
     "streamkit.execution",
     "streamkit.history",
     "streamkit.ids",
     "streamkit.providers",
+    "streamkit.gateway",
+    "streamkit.bridges.dbos",
+    "streamkit.bridges.mcp",
+    "streamkit.bridges.prices",
+    "streamkit.bridges.run_store",
     "streamkit.testing",
 )
 
 
 def guide(name: str) -> doc.Module:
-    """Return a guide as a page whose links lead to pages instead of files."""
+    """Return a guide as a page whose links lead to pages instead of files; those to other documents are plain text."""
     page = ModuleType(name)
-    text = GUIDES[name].read_text(encoding="utf-8")
-    page.__doc__ = LINK.sub(lambda link: f"]({link[1].lower()}.html{link[2] or ''})", text)
+    file = GUIDES[name]
+
+    def lead_to_page(link: re.Match[str]) -> str:
+        target = PAGES.get((file.parent / link[2]).resolve())
+        return link[1] if target is None else f"[{link[1]}]({target}.html{link[3] or ''})"
+
+    page.__doc__ = LINK.sub(lead_to_page, file.read_text(encoding="utf-8"))
     page.__docformat__ = "markdown"  # type: ignore[attr-defined]  # pdoc reads it
     return doc.Module(page)
 
@@ -65,6 +80,8 @@ def build(output: Path = OUTPUT) -> None:
     """
     render.configure(docformat="google", show_source=False)
     render_helpers.markdown_extensions["link-shortrefs"] = None  # [owner/repository#1], defined at a guide's end
+    for name in MODULES:  # pdoc forbids to start programs on import, and croniter, which dbos imports, starts one
+        import_module(name)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         pages = {name: guide(name) for name in GUIDES}

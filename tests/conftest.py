@@ -5,6 +5,8 @@ ones, for any selection of tests.
 
 Tests that need a package which is not installed are skipped (``optional_packages``).
 
+Where ``PYTHONDONTWRITEBYTECODE`` is set, the programs that tests start cache bytecode in a temporary folder.
+
 ``--random-delays`` delays threads and event loops (``random_delays``).
 
 HTTP clients share one TLS context for each set of arguments: reading the certificates of all authorities takes 40 ms,
@@ -18,6 +20,8 @@ import gc
 import os
 import signal
 import ssl
+import sys
+import tempfile
 from typing import Any
 
 import pytest
@@ -47,9 +51,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the random delays, if they are wanted, with another seed in each process."""
+    """Begin the random delays, if they are wanted, with another seed in each process, and cache bytecode."""
     if config.getoption("--random-delays"):
         random_delays.install(os.getpid())
+    if sys.dont_write_bytecode:
+        _cache_bytecode_of_programs(config)
+
+
+def _cache_bytecode_of_programs(config: pytest.Config) -> None:
+    """Have the programs that tests start keep bytecode in a folder of the session: else each compiles its imports."""
+    folder = tempfile.TemporaryDirectory(prefix="streamkit-bytecode-", ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    environment = pytest.MonkeyPatch()
+    config.add_cleanup(environment.undo)
+    environment.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    environment.setenv("PYTHONPYCACHEPREFIX", folder.name)
 
 
 def pytest_collection_finish() -> None:

@@ -171,9 +171,9 @@ def test_the_reference_builds_without_warnings(tmp_path: Path) -> None:
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    for page in ("index", "streamkit", "streamkit/events", "streamkit/execution"):
+    for page in ("index", "streamkit", "streamkit/events", "streamkit/execution", "streamkit/bridges/dbos"):
         assert (tmp_path / f"{page}.html").exists()
-    for guide in ("guide", "rules", "architecture", "contributing", "changelog"):
+    for guide in ("readme", "guide", "rules", "architecture", "tap", "contributing", "changelog"):
         html = (tmp_path / f"{guide}.html").read_text(encoding="utf-8")
         missing = [anchor for anchor in re.findall(r'href="#([^"]+)"', html) if f'id="{anchor}"' not in html]
         missing += [link for link in re.findall(r'href="([^"]+\.md[^"]*)"', html) if "://" not in link]

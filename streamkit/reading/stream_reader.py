@@ -459,9 +459,10 @@ class TurnReading:
         events = self.turn.close(self._source.error, complete=self._ended and has_objects)
         turn = self.turn
         if (
-            turn.has_error and turn.unread_error_reminder is None
+            turn.has_error and turn.withdraw_error_reminder is None
         ):  # logged when the turn is collected, unless read before
-            turn.unread_error_reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
+            reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
+            turn.withdraw_error_reminder = reminder.detach
         return events
 
     async def aclose(self) -> None:

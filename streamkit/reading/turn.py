@@ -38,8 +38,6 @@ from streamkit.reading.source_failure import to_turn_error
 from streamkit.values.redaction import excerpt_repr
 
 if TYPE_CHECKING:
-    from weakref import finalize
-
     from streamkit.reading.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
@@ -80,7 +78,7 @@ class Turn(ChoiceView):
         provider: the provider object.
         closed: whether ``close`` was called.
         input_kind: the kind of input: ``bytes``, ``dict`` or ``object``; None before the first ``feed``.
-        unread_error_reminder: what a reader has registered to report the error if nothing reads it; else None.
+        withdraw_error_reminder: what takes back a reader's report of an error that nothing reads; None without one.
     """
 
     __slots__ = (
@@ -99,7 +97,7 @@ class Turn(ChoiceView):
         "closed",
         "input_kind",
         "provider",
-        "unread_error_reminder",
+        "withdraw_error_reminder",
     )
 
     def __init__(
@@ -149,7 +147,7 @@ class Turn(ChoiceView):
         self._first_chunks = b""  # of input that is not recognized as this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
         self.closed = False
-        self.unread_error_reminder: finalize[..., Turn] | None = None
+        self.withdraw_error_reminder: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
         state = self._state
@@ -437,8 +435,8 @@ class Turn(ChoiceView):
     @property
     def error(self) -> StreamError | None:
         """The error that ended the turn. The content before it stays readable."""
-        if self.unread_error_reminder is not None:
-            self.unread_error_reminder.detach()
+        if self.withdraw_error_reminder is not None:
+            self.withdraw_error_reminder()
         return self._state.error
 
     @property

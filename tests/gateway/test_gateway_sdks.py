@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,8 +24,8 @@ REFUSED = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_co
 
 
 @contextmanager
-def chunks_of(client: str, script: Script, limits: GatewayLimits | None = None) -> Iterator[Any]:
-    """Yield what the SDK of a client's wire yields for a stream of the gateway."""
+def asking(client: str, script: Script, limits: GatewayLimits | None = None) -> Iterator[Callable[[], Iterable[Any]]]:
+    """Yield what asks with the SDK of a client's wire, and gives what the SDK yields for a stream of the gateway."""
     with serve(script) as server:
         target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
         with serve_gateway(target, limits=limits) as url:
@@ -37,10 +37,10 @@ def chunks_of(client: str, script: Script, limits: GatewayLimits | None = None) 
                     "messages": [{"role": "user", "content": "hi"}],
                 }
                 with bedrock(base) as boto3:
-                    yield boto3.invoke_model_with_response_stream(modelId="m", body=json.dumps(body))["body"]
+                    yield lambda: boto3.invoke_model_with_response_stream(modelId="m", body=json.dumps(body))["body"]
             else:
                 with sdk_of(client)(base) as ask:
-                    yield ask("m")
+                    yield lambda: ask("m")
 
 
 @pytest.mark.slow
@@ -48,16 +48,16 @@ def chunks_of(client: str, script: Script, limits: GatewayLimits | None = None) 
 def test_an_sdk_reads_a_stream_with_heartbeats(client: str) -> None:
     calls = [Call(name, arguments) for name, arguments in CALLS]
     script = [Reply(Stall(0.15), TEXT[:10], Stall(0.15), TEXT[10:], Stall(0.15), *calls)]
-    with chunks_of(client, script, GatewayLimits(silence=0.03)) as chunks:
-        turn = from_objects(client, chunks)
+    with asking(client, script, GatewayLimits(silence=0.03)) as ask:
+        turn = from_objects(client, ask())
     assert (turn.text, turn.error) == (TEXT, None)
     assert [(call.name, call.arguments, call.state) for call in turn.calls] == [(*call, "complete") for call in CALLS]
 
 
 @pytest.mark.parametrize("client", REFUSED)
 def test_an_sdk_raises_its_own_error_for_a_refusal(client: str) -> None:
-    with pytest.raises(Exception, match="slow down") as raised, chunks_of(client, [Status(429, "slow down")]) as chunks:
-        list(chunks)
+    with asking(client, [Status(429, "slow down")]) as ask, pytest.raises(Exception, match="slow down") as raised:
+        list(ask())
     names = {type(raised.value).__name__, str(getattr(raised.value, "response", {}))}
     assert any("RateLimit" in name or "ClientError" in name or "Throttling" in name for name in names)
 
@@ -65,8 +65,8 @@ def test_an_sdk_raises_its_own_error_for_a_refusal(client: str) -> None:
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses", "gemini"])
 def test_an_sdk_raises_an_exception_for_a_failure_in_the_stream(client: str) -> None:
     script = [Reply("Half a sen", ErrorEvent(Status(529, "too busy")))]
-    with pytest.raises(Exception, match="too busy"), chunks_of(client, script) as chunks:
-        list(chunks)
+    with asking(client, script) as ask, pytest.raises(Exception, match="too busy"):
+        list(ask())
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_responses", "openrouter"])

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from streamkit.errors import UsageError
-from streamkit.history import Content
+from streamkit.history import CacheMark, Content
 from streamkit.tools.definition import HostedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
 
 if TYPE_CHECKING:
-    from streamkit.history import CacheMark, Content
     from streamkit.tools.definition import OfferedTool
 
 __all__ = [
@@ -154,7 +153,7 @@ def to_settings(settings: Settings | Mapping[str, Any] | None) -> Settings:
 
 
 #: ``auto``, or the same with a lifetime: ``{"ttl": "1h"}``. None: only the marks of the blocks.
-CachePolicy: TypeAlias = "Literal['auto'] | CacheMark | None"
+CachePolicy: TypeAlias = Literal["auto"] | CacheMark | None
 
 
 #: Of Anthropic (the page above: "You can define up to 4 cache breakpoints"), Bedrock

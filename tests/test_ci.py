@@ -1,0 +1,43 @@
+"""The checks of ``.ci/run`` have every extra of ``pyproject.toml``, so that no test is skipped there for a package."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+from optional_packages import DISTRIBUTIONS
+from shared_data import ROOT
+
+SCRIPT = ROOT / ".ci" / "run"
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+
+
+def with_contained(extras: set[str]) -> set[str]:
+    """Return extras with those that they contain."""
+    for extra in list(extras):
+        for requirement in EXTRAS[extra]:
+            if contained := re.fullmatch(r"streamkit\[(.+)\]", requirement):
+                extras |= with_contained(set(contained[1].split(",")))
+    return extras
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="a source distribution does not contain .ci")
+def test_every_extra_is_installed_and_peers_in_an_environment_of_their_own() -> None:
+    installed = dict(re.findall(r'"?(\S+?)/bin/pip"? install --quiet -e \'\.\[(.+)\]\'', SCRIPT.read_text("utf-8")))
+    assert with_contained(set(installed[".venv"].split(","))) == set(EXTRAS) - {"peers"}
+    assert "peers" in installed["$scratch/peers"].split(",")
+
+
+def test_a_test_may_be_skipped_for_the_packages_of_dev_alone() -> None:
+    names = {
+        extra: {
+            re.split(r"[\[>]", requirement)[0]
+            for contained in with_contained({extra})
+            for requirement in EXTRAS[contained]
+        }
+        for extra in ("dev", "suite")
+    }
+    assert set(DISTRIBUTIONS.values()) == names["dev"] - names["suite"]
