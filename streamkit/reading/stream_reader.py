@@ -458,9 +458,8 @@ class TurnReading:
         has_objects = not isinstance(self.last_input, BYTES)
         events = self.turn.close(self._source.error, complete=self._ended and has_objects)
         turn = self.turn
-        if (
-            turn.has_error and turn.withdraw_error_reminder is None
-        ):  # logged when the turn is collected, unless read before
+        if turn.has_error and turn.withdraw_error_reminder is None:
+            # logged when the turn is collected, unless it was read before
             reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
             turn.withdraw_error_reminder = reminder.detach
         return events
