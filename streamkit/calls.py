@@ -63,7 +63,7 @@ Ended = Literal[
     "awaiting_results",  # the same, with calls that no tool here runs: their results come from the client
     "budget",  # the round has passed max_tokens or max_cost
     "canceled",  # by ``Run.cancel``; or the reader left, or was cancelled
-    "timed_out",  # after run_timeout, or a response was silent for too long
+    "timed_out",  # the time of the run was over, or a response was silent for too long
     "error",  # a turn failed, the output did not fit, or the caller's code raised
 ]
 ErrorKind = Literal[

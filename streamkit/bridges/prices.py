@@ -1,4 +1,4 @@
-"""The prices of genai-prices (MIT, https://github.com/pydantic/genai-prices), for ``run_loop(max_cost=...)``.
+"""The prices of genai-prices (MIT, https://github.com/pydantic/genai-prices), for `Budget.price`.
 
 The extra ``prices`` installs it, and its prices are as old as the installed version. The vendor is found by the address
 of the server, so a gateway or a server of one's own has no prices. A turn without a known price is an error: counted as

@@ -89,7 +89,7 @@ class Recorder:
                     return
                 self._is_cut_off = True  # others would hang too, one after the other
             name = type(entry).__name__
-            raise TimeoutError(f"run_timeout has passed, and the checkpoint has not stored a {name}: it was cut off")
+            raise TimeoutError(f"timeouts.run is over, and the checkpoint has not stored a {name}: it was cut off")
 
     async def _store(self, entry: RunEntry) -> None:
         done = self._checkpoint(entry)

@@ -113,7 +113,7 @@ def run_loop(
             and unique; ``canonical``: all ids are derived.
         checkpoint: ``async (entry) -> None``, called with each ``RunEntry`` of the run before its event is shown: store
             it, in order. Calls start only when the response that made them is stored, so none starts early. What it
-            raises ends the run; so does a ``TimeoutError`` if it hangs when the ``run_timeout`` is over.
+            raises ends the run; so does a ``TimeoutError`` if it hangs when the time of the run is over.
         around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
             calls the tool and returns its value. For tracing, rate limits and engines. What it raises is the call's
             error.

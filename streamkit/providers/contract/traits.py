@@ -242,7 +242,7 @@ class Traits(WireTraits):
             may answer a call that is not.
         setting_fields: the path in the body of each setting whose value is the same there, by its neutral name.
         implied_fields: fields of a request that ask another provider for nothing if they have these values.
-        has_settings: the package can read and write requests (``settings.py``, ``tool_definitions.py``).
+        has_settings: the package can read and write requests (``requests.py``).
         max_temperature: the highest temperature; None if there is no lower limit than on other wires.
         max_stop_texts: the most texts that may end a response; None if there is no limit.
         models: what differs by model: facts by a pattern that the beginning of a name in lower case matches; the first

@@ -1,6 +1,6 @@
 """The base of every provider's writer: the chunks of a wire as frames, and the methods for the shapes of the wire.
 
-``writer.Writer`` calls these methods for the events of a turn, and a provider's ``encoder.py`` implements them. This
+``writer.Writer`` calls these methods for the events of a turn, and a provider's ``writer.py`` implements them. This
 module must not depend on any provider, nor on events of execution, history, a clock or randomness.
 """
 

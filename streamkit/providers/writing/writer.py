@@ -7,7 +7,7 @@ The rules of docs/rules.md, "Writing a stream":
 - A call that is not complete never becomes complete: where a wire has whole calls alone, it is left out.
 - What the wire has no form for is left out, with a sentence in ``omitted``.
 
-A provider's ``encoder.py`` has a subclass with the shapes of its wire. This module must not depend on any provider, nor
+A provider's ``writer.py`` has a subclass with the shapes of its wire. This module must not depend on any provider, nor
 on history, a clock or randomness.
 """
 
