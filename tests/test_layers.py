@@ -23,12 +23,14 @@ CONTRACTS: dict[str, dict[str, Any]] = {
 }
 
 
+def entries_of(folder: Path) -> set[str]:
+    """Return the modules and packages of a folder by name, without the libraries that mypyc puts beside them."""
+    names = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return names - {"__init__"}
+
+
 def top_level_modules() -> set[str]:
-    return {
-        path.stem
-        for path in PACKAGE.iterdir()
-        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
-    }
+    return entries_of(PACKAGE)
 
 
 def provider_packages() -> list[str]:
@@ -59,11 +61,8 @@ def test_every_module_has_a_layer() -> None:
 
 @pytest.mark.parametrize("name", ["providers", "execution"])
 def test_every_module_of_a_package_of_packages_has_a_layer(name: str) -> None:
-    folder = PACKAGE / name
-    entries = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert layers_of(f"imports point down inside {name}") == {
-        f"streamkit.{name}.{entry}" for entry in entries - {"__init__"}
-    }
+    entries = {f"streamkit.{name}.{entry}" for entry in entries_of(PACKAGE / name)}
+    assert layers_of(f"imports point down inside {name}") == entries
 
 
 #: What reads from sockets and clocks, starts threads or tasks: never part of the core.
@@ -74,8 +73,7 @@ READERS = {"source", "stream_reader", "stream_file"}
 def test_the_core_is_every_module_outside_the_shell() -> None:
     (contract,) = [contract for contract in CONTRACTS.values() if "pure" in contract["name"]]
     core = {f"streamkit.{name}" for name in top_level_modules() - SHELL - {"reading"}}
-    entries = {path.stem for path in (PACKAGE / "reading").iterdir() if not path.name.startswith("_")}
-    core |= {f"streamkit.reading.{name}" for name in entries - READERS}
+    core |= {f"streamkit.reading.{name}" for name in entries_of(PACKAGE / "reading") - READERS}
     pure = set(contract["source_modules"])
     parts_of_the_shell = tuple(f"streamkit.{name}." for name in SHELL)
     assert {module for module in pure if not module.startswith(parts_of_the_shell)} == core
