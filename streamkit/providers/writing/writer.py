@@ -178,8 +178,8 @@ class Writer(WireOutput):
 
     def _started(self, event: ResponseStarted) -> None:
         if not self._has_begun:
-            self.response_id = self.response_id or event.response_id
-            self.model = self.model or event.model
+            self.response_id: str | None = self.response_id or event.response_id
+            self.model: str | None = self.model or event.model
             if event.provider is not None and self.traits.is_from_provider({"provider": event.provider}):
                 self.is_same_wire = True
                 self.metadata: Mapping[str, Any] = event.metadata
