@@ -251,7 +251,7 @@ def read(
         raise UsageError("the turn was read and closed: make a new Turn for the next stream")
     if timeouts is not None and not isinstance(timeouts, Timeouts):
         raise UsageError(f"timeouts must be Timeouts(first_event=..., idle=...), or None, not {timeouts!r}")
-    limits = TimeLimits() if timeouts is None else TimeLimits(timeouts.first_event, timeouts.idle, timeouts.heartbeats)
+    limits = TimeLimits.of(timeouts or Timeouts())
     return StreamReader(turn, Source(turn, source, limits=limits if limits.has_silence_limit else None))
 
 
