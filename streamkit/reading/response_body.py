@@ -50,11 +50,11 @@ class ResponseBody:
     def __init__(self, framing: Framing, limit: int, *, failed: bool) -> None:
         self._framing = framing
         self._limit = limit
-        self.failed = failed
+        self.failed: bool = failed
         self.framer: Framer | None = None
-        self.frames = 0
-        self.is_recognized = False
-        self.head = b""
+        self.frames: int = 0
+        self.is_recognized: bool = False
+        self.head: bytes = b""
         self._has_lines = True
 
     def feed(self, data: bytes) -> list[Frame]:

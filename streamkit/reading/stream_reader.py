@@ -400,7 +400,7 @@ class TurnReading:
     __slots__ = ("_ended", "_source", "_timer", "ended_by", "feed", "last_input", "next_input", "turn")
 
     def __init__(self, turn: Turn, source: Source) -> None:
-        self.turn = turn
+        self.turn: Turn = turn
         self.next_input: Callable[[], Awaitable[Any]] | None = None
         self.feed: Callable[[Any], list[TurnEvent]] = turn.feed
         self.ended_by: Exception | None = None

@@ -117,8 +117,8 @@ class ToolAttempt:
         self._scope = anyio.move_on_after(None)
         self.thread: WorkerThread | None = None
         self._is_canceled = False
-        self.is_abandoned = False
-        self.is_over = False
+        self.is_abandoned: bool = False
+        self.is_over: bool = False
         self.result: ToolResult | None = None
 
     def cancel(self) -> None:

@@ -264,7 +264,7 @@ class EventQueue:
         self._newest: dict[CallRef, _CoalescedProgress] = {}  # the newest unread report of each call
         self._progress_count = 0
         self._wake: anyio.Event | None = None
-        self.closed = False
+        self.closed: bool = False
 
     def put(self, event: Event) -> None:
         """Add an event; after ``close`` do nothing."""
@@ -355,8 +355,8 @@ class WorkerThread:
         self._value: Any = None
         self._error: BaseException | None = None
         self._returned: list[Callable[[], object]] = []
-        self.event_loop_thread = threading.get_ident()
-        self.alive = False
+        self.event_loop_thread: int = threading.get_ident()
+        self.alive: bool = False
 
     async def result(self) -> Any:
         """Start the thread and return the function's value, or raise its exception.

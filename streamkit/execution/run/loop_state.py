@@ -138,13 +138,13 @@ class LoopState:
     """
 
     def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
-        self.context = context
+        self.context: RoundContext = context
         self.contents: list[Content] = []
         self.results: list[ToolResult] = []
         self.turn: Turn | None = None
         self._warnings = RunWarnings()
         self.ended: Ended | None = None
-        self.rounds = 0
+        self.rounds: int = 0
         self.pending: list[ToolCall] = []
         self.state: RunState | None = None
         self.run_key = run_key
@@ -156,11 +156,11 @@ class LoopState:
         self._on_overflow = options.retries.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
-        self.deadline = inf
+        self.deadline: float = inf
         self._output = None if options.output is None else RunOutput(options.output, options.retries.output)
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
-        self.pauses = 0
+        self.pauses: int = 0
         self.recorder: Recorder | None = None
         if options.checkpoint is not None:
             self.recorder = Recorder(options.checkpoint, run_key, self.layout)

@@ -37,8 +37,8 @@ class RunOutput(Generic[T]):
 
     def __init__(self, output_type: OutputType[T], retries: int) -> None:
         self.value: T | None = None
-        self.is_set = False
-        self.tool = Tool(self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"})
+        self.is_set: bool = False
+        self.tool: Tool[..., Any] = Tool(self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"})
         self._type = output_type
         self._retries = retries
         self._failures = 0  # rounds with a wrong output

@@ -83,7 +83,7 @@ class MarkupChoice:
         self._choice = choice
         self._names = NameCleaner(reporter.warn_name_cleaned) if reporter.cleans_names else None
         self._filter = MarkupFilter(choice, reporter)
-        self.text = self._filter.feed  # ``ChoiceSink.text``, without another call for each delta
+        self.text: Callable[..., None] = self._filter.feed  # ``ChoiceSink.text``, without another call for each delta
         # These do not interrupt the text. It may follow a finish reason.
         self.replace_arguments = choice.replace_arguments
         self.citation = choice.citation
