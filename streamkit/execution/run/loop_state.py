@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec import structs
@@ -27,7 +27,6 @@ from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.options import LoopOptions, Spending
-from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
 from streamkit.history.content import TextBlock, ToolCallBlock
@@ -35,6 +34,9 @@ from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools
+
+if TYPE_CHECKING:
+    from streamkit.execution.run.output import RunOutput
 
 __all__ = [
     "LoopState",
@@ -157,7 +159,11 @@ class LoopState:
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
         self.deadline: float = inf
-        self._output = None if options.output is None else RunOutput(options.output, options.retries.output)
+        self._output: RunOutput[Any] | None = None
+        if options.output is not None:
+            from streamkit.execution.run.output import RunOutput  # most runs have none
+
+            self._output = RunOutput(options.output, options.retries.output)
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
         self.pauses: int = 0
@@ -377,7 +383,7 @@ class LoopState:
                 return error
             self.ended = None
             if is_answered:
-                message = correction(error)
+                message = self._output.correction(error)
                 self.append(self.context.message_update(message), is_round_over=False)
                 if self.recorder is not None:
                     self.recorder.correct(message)

@@ -17,7 +17,7 @@ from streamkit.output import OUTPUT_TOOL, Growing, OutputType
 from streamkit.reading.turn import Turn
 from streamkit.tools import Tool, ToolContext
 
-__all__ = ["RunOutput", "correction"]
+__all__ = ["RunOutput"]
 
 T = TypeVar("T")
 
@@ -85,11 +85,10 @@ class RunOutput(Generic[T]):
         """True if the model may correct a wrong output in a further round."""
         return self._failures <= self._retries
 
+    def correction(self, error: InvalidOutput) -> Content:
+        """Return the message in which the model reads why its text is not the output."""
+        return Content.human(f"{error}. Reply with the corrected output, and with nothing else.")
+
     def is_called(self, turn: Turn) -> bool:
         """Return True if a turn calls the tool of the output."""
         return any(call.name == OUTPUT_TOOL for call in turn.executable)
-
-
-def correction(error: InvalidOutput) -> Content:
-    """Return the message in which the model reads why its text is not the output."""
-    return Content.human(f"{error}. Reply with the corrected output, and with nothing else.")
