@@ -14,7 +14,6 @@ from streamkit.errors import InvalidOutput, ToolFailed
 from streamkit.execution.durable.entries import StoredResult
 from streamkit.history import Content
 from streamkit.output import OUTPUT_TOOL, Growing, OutputType
-from streamkit.reading.turn import Turn
 from streamkit.tools import Tool, ToolContext
 
 __all__ = ["RunOutput", "correction"]
@@ -38,7 +37,7 @@ class RunOutput(Generic[T]):
     def __init__(self, output_type: OutputType[T], retries: int) -> None:
         self.value: T | None = None
         self.is_set = False
-        self.tool = Tool(self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"})
+        self.tool = Tool(self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"}, ends_run=True)
         self._type = output_type
         self._retries = retries
         self._failures = 0  # rounds with a wrong output
@@ -84,10 +83,6 @@ class RunOutput(Generic[T]):
     def may_correct(self) -> bool:
         """True if the model may correct a wrong output in a further round."""
         return self._failures <= self._retries
-
-    def is_called(self, turn: Turn) -> bool:
-        """Return True if a turn calls the tool of the output."""
-        return any(call.name == OUTPUT_TOOL for call in turn.executable)
 
 
 def correction(error: InvalidOutput) -> Content:
