@@ -184,7 +184,9 @@ class LoopState:
         if state.assistant is None:
             return
         self.rounds = state.round + 1
-        texts = [block for block in state.assistant.blocks if isinstance(block, TextBlock)]
+        keys = [self._turn_key(state.round, pauses) for pauses in range(state.pauses)]  # of the parts before a pause
+        parts = [content for content in state.contents if content.metadata.get("turn_key") in keys]
+        texts = [block for part in [*parts, state.assistant] for block in part.blocks if isinstance(block, TextBlock)]
         self._previous_text = "".join([block.text for block in texts if not block.metadata.get("refusal")])
         self.resumed_outcome = state.outcome
         self.resumed = ResumedRound(state.to_round(self.context, self.layout), approvals, results)
@@ -304,9 +306,7 @@ class LoopState:
         Args:
             pauses: how often the provider has paused the turn.
         """
-        turn_key = f"{self.run_key}:{self.context.round}"
-        if pauses:  # a continued turn is another one: without ids from the wire its calls would have the same ids
-            turn_key = f"{turn_key}.{pauses}"
+        turn_key = self._turn_key(self.context.round, pauses)
 
         def create_turn(context: RoundContext) -> Turn:
             self._release_turn()
@@ -332,6 +332,10 @@ class LoopState:
             on_overflow=None if self._on_overflow is None else self._shorten,
             limits=limits if limits.is_limited else None,
         )
+
+    def _turn_key(self, round: int, pauses: int) -> str:
+        """Return the key of a turn. That of a continued one is another: its calls would get the ids of earlier ones."""
+        return f"{self.run_key}:{round}.{pauses}" if pauses else f"{self.run_key}:{round}"
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
         hook, self._on_overflow = self._on_overflow, None

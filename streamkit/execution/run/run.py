@@ -134,7 +134,7 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             yield [to_result_event(result) for result in update.results]
             state.ended = "timed_out" if error.kind == "timed_out" else None
             started = [] if execution is None else execution.started
-            raise StreamInterrupted(error, turn, started) from request.exception
+            raise StreamInterrupted(error, turn, started, request.failures) from request.exception
         outcome = turn_outcome(turn)
         has_calls = bool(turn.calls)
         calls: Round | None = None
