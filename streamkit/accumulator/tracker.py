@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from streamkit import ids
 from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
 from streamkit.accumulator.call_copies import CallCopies
-from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
+from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallRef
@@ -97,7 +97,10 @@ class ToolCallTracker:
             self._copies = copies
         if copies is not None and copies.take(chunk, text):
             return
-        self._apply(self._index.resolve(chunk, text), chunk, text)
+        resolution = self._index.resolve(chunk, text)
+        self._apply(resolution, chunk, text)
+        if chunk.name and chunk.position is not None and self.calls and not isinstance(resolution, Orphan):
+            self._index.add_entry(self.calls[-1] if isinstance(resolution, New) else resolution.call, chunk.position)
 
     # ---------------------------------------------------------------- applying a delta
 
@@ -171,6 +174,9 @@ class ToolCallTracker:
         elif call.is_final:
             self._report_late(call, text)
         else:
+            is_placeholder = call.is_object_closed() and call.is_placeholder()
+            if call.parts and not is_placeholder and not text.startswith(call.text):
+                self.warn_call(call, "arguments_restated", "the call was sent again under its id, with other arguments")
             self._state.keep(-call.size)
             call.replace()
             self._append(call, text)
