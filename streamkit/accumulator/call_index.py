@@ -121,9 +121,9 @@ class CallIndex:
         if call is not None:
             # Two calls under one id (such as two items of one response) are distinguished by order: the wire starts
             # another block, or sends another name once the object of the first is closed.
-            if is_start and (name != call.name or not text or (call.ended and text != call.text)):
-                return _NEW
-            if name and call.name and name != call.name and call.is_object_closed():
+            if (is_start and not (text and name == call.name)) or (
+                name and call.name and name != call.name and call.is_object_closed()
+            ):
                 return _NEW
             if name and text[:1] == "{" and self._is_another_call(call, key, text):
                 return _NEW

@@ -267,8 +267,12 @@ class ToolCallTracker:
         """Open a call, unless it is the copy of one that the wire sends in another form."""
         if self._copies is not None and self._copies.begin(chunk, text, reused_from):
             self.by_key.pop(normalize_index(chunk.key), None)  # the copy's key from now on, not that of a call before
-        else:
-            self._open(chunk, text, reused_from)
+            return
+        previous = self._index.find(chunk.key) if chunk.id else None
+        self._open(chunk, text, reused_from)
+        if previous is not None and previous.raw_id == chunk.id and self.calls[-1] is not previous:
+            message = f"a call of {chunk.name!r} began on the key of another, under its id"
+            self.warn_call(self.calls[-1], "slot_reused", message)
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""

@@ -212,3 +212,13 @@ def test_a_call_that_a_later_list_repeats_at_its_own_position_is_one_call() -> N
     turn.close()
     assert [call.arguments for call in turn.executable] == [{"a": "x"}, {"a": "y"}]
     assert [warning.code for warning in turn.warnings] == ["repeated_arguments", "repeated_arguments"]
+
+
+@pytest.mark.parametrize(("second", "codes"), [(1, ["slot_reused", "repeated_call"]), (2, ["slot_reused"])])
+def test_a_call_of_cohere_that_starts_twice_under_one_id_and_index_warns(second: int, codes: list[str]) -> None:
+    turn = Turn("cohere", turn_key="t")
+    for chunk in cohere([{"a": 1}, {"a": second}], IDS["same"], INDEXES["same"], one_list=False):
+        turn.feed(chunk)
+    turn.close()
+    assert [call.arguments for call in turn.executable] == [{"a": 1}, {"a": second}]
+    assert [warning.code for warning in turn.warnings] == codes
