@@ -284,6 +284,15 @@ class Choice:
             self._early_citations = _append(self._early_citations, data)
         self._state.events.append(Citation(data, self.index))
 
+    def take_citations(self, other: Choice) -> None:
+        """Take the citations of another choice, which sent nothing else."""
+        for citation in other._early_citations or ():
+            if self._last_text is not None:
+                self._last_text.citations = _append(self._last_text.citations, citation)
+            else:
+                self._early_citations = _append(self._early_citations, citation)
+        other._early_citations = None
+
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""
         self._state.start_response()

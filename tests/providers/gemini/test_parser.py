@@ -127,7 +127,7 @@ def test_each_part_is_a_separate_call() -> None:
 def test_a_call_without_arguments_has_an_empty_object(fields: dict[str, Any]) -> None:
     sink = read(chunk(call(**fields)))
     assert sink.recorded == [
-        call_start(None, "now", 1, arguments="{}"),
+        call_start(None, "now", 1, position=0, arguments="{}"),
         ("end_block", 1),
     ]
 
@@ -147,7 +147,9 @@ def test_arguments_sent_as_text_are_a_json_string() -> None:
 
 
 def test_a_call_without_a_name_is_reported() -> None:
-    assert read(chunk(call(args={"x": 1}))).select("tool") == [call_start(None, None, 1, arguments='{"x":1}')]
+    assert read(chunk(call(args={"x": 1}))).select("tool") == [
+        call_start(None, None, 1, position=0, arguments='{"x":1}')
+    ]
 
 
 # ---------------------------------------------------------------- streamed calls
