@@ -111,6 +111,7 @@ TurnWarningCode = Literal[
     "orphan_annotation",
     "orphan_delta",
     "other_choice",
+    "other_model_usage",
     "repeated_arguments",
     "repeated_call",
     "second_signature",

@@ -199,6 +199,11 @@ class MarkupSink:
         self._reporter = MarkupReporter(accumulator, recovers=mode == "recover", families=families, tools=tools)
         self._choices: dict[int, MarkupChoice] = {}
 
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self._accumulator.model
+
     def choice(self, index: int) -> MarkupChoice:
         """Implement ``Sink.choice``."""
         choice = self._choices.get(index) if index.__class__ is int else None
