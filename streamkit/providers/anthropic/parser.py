@@ -393,7 +393,7 @@ class AnthropicParser:
                     self._other_models += (model,)
                     self._sink.warn(
                         "other_model_usage",
-                        f"turn.usage is without the tokens of {model[:100]}, which the provider asked too; its raw has them",
+                        f"turn.usage is without the tokens of {model[:80]}, asked by the provider; its raw has them",
                     )
             elif isinstance(each, dict):
                 own.append(each)
