@@ -134,6 +134,7 @@ RunWarningCode = Literal[
     "repeated_id",
     "request_retried",
     "tool_abandoned",
+    "turn_interrupted",
     "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
