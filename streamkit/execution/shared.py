@@ -278,7 +278,14 @@ class SharedAccumulator:
         choice, reason = ended.turn_choice, None
         if not choice.executable:
             reason = f"Not run: {reason_to_block(ended.error, choice.effective_finish)}."
-        return Round(ended.calls, provider=provider, shape=self._layout, callbacks=callbacks, block_reason=reason)
+        return Round(
+            ended.calls,
+            provider=provider,
+            shape=self._layout,
+            callbacks=callbacks,
+            block_reason=reason,
+            origin=ended.state.origin,
+        )
 
     async def _enqueue(self, calls: Round, stream: str | Accumulator | None = None) -> ThreadUpdate | None:
         waiting = calls.open_positions

@@ -107,7 +107,7 @@ def reason_to_batch(assistant: Content, provider: Provider | None) -> str | None
     """
     blocks = assistant.blocks
     if provider is not None:  # signatures of another provider are not sent to this one
-        blocks = [block for block in blocks if block.metadata.get("provider", provider.name) == provider.name]
+        blocks = [block for block in blocks if provider.traits.is_from_provider(block.metadata)]
     fields = signature_fields(provider)
     if any(not fields.isdisjoint(block.metadata) for block in blocks):
         return "the provider signed them as one step"
