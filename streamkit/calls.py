@@ -112,6 +112,7 @@ TurnWarningCode = Literal[
     "orphan_annotation",
     "orphan_delta",
     "other_choice",
+    "other_model_usage",
     "repeated_arguments",
     "repeated_call",
     "second_signature",
@@ -134,6 +135,7 @@ RunWarningCode = Literal[
     "repeated_id",
     "request_retried",
     "tool_abandoned",
+    "turn_interrupted",
     "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]

@@ -110,7 +110,10 @@ class RecordingSink(RecordingChoice):
             optional ones that are None at the end.
         kept: What the parser counted as kept.
         most_kept: The limit of that.
+        model: The model of the turn.
     """
+
+    model: str | None = None
 
     def __init__(self, *, most_kept: int = 1 << 60) -> None:
         self.kept, self.most_kept = 0, most_kept

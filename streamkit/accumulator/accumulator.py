@@ -84,6 +84,11 @@ class Accumulator:
 
     # ---------------------------------------------------------------- the sink
 
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self.state.model or self.state.requested_model
+
     def choice(self, index: int) -> Choice:
         """Implement ``Sink.choice``."""
         if index.__class__ is not int or index < 0:

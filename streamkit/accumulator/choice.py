@@ -403,6 +403,11 @@ class Choice:
 
     # ---------------------------------------------------------------- the end
 
+    @property
+    def open_block(self) -> Block | None:
+        """The block that was the last one and had no end, also after ``close``; None if there is none."""
+        return self._last
+
     def close(self, *, confirmed: bool) -> None:
         """End the choice: decide the states of its calls and its finish.
 

@@ -279,7 +279,14 @@ class SharedAccumulator:
         if not choice.executable:
             reason = f"Not run: {reason_to_block(ended.error, choice.effective_finish)}."
             blocked = dict.fromkeys([call.id for call in ended.calls], reason)
-        return Round(ended.calls, provider=provider, shape=self._layout, callbacks=callbacks, blocked=blocked)
+        return Round(
+            ended.calls,
+            provider=provider,
+            shape=self._layout,
+            callbacks=callbacks,
+            blocked=blocked,
+            origin=ended.state.origin,
+        )
 
     async def _enqueue(self, calls: Round, stream: str | Accumulator | None = None) -> ThreadUpdate | None:
         waiting = calls.open_positions

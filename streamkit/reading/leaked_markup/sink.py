@@ -200,6 +200,11 @@ class MarkupSink:
         self.keep = accumulator.keep
         self.join_with = accumulator.join_with
 
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self._accumulator.model
+
     def choice(self, index: int) -> MarkupChoice:
         """Implement ``Sink.choice``."""
         choice = self._choices.get(index) if index.__class__ is int else None
