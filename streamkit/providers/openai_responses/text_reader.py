@@ -89,6 +89,9 @@ class TextReader:
             self._choice.add_metadata({"opaque": raw}, item.key)
             if not raw.get("encrypted_content"):
                 item.raw = raw
+            self._choice.end_block(item.key)
+        for part in item.parts:
+            self._choice.end_block(part.key)
 
     def _add_state(self, item: OutputItem, raw: Json) -> None:
         """Add the encrypted content of a later snapshot to reasoning that came without any.
@@ -241,9 +244,9 @@ class TextReader:
             if not part.is_started and (metadata := part.item.text_metadata):
                 self._choice.add_metadata(metadata, part.key)
         elif part.kind == "refusal":
-            self._choice.refusal(text)
+            self._choice.refusal(text, part.key)
             if not part.is_started and (metadata := part.item.text_metadata):
-                self._choice.add_metadata(metadata)
+                self._choice.add_metadata(metadata, part.key)
         else:
             is_summary = part.kind == "summary"
             self._choice.reasoning(text, "summary" if is_summary else "text", part.key)

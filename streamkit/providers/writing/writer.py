@@ -21,6 +21,7 @@ from streamkit.calls import CLIENT_TOOL, CallRef, Finish, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    BlockStarted,
     Citation,
     Event,
     Failed,
@@ -283,16 +284,29 @@ class Writer(WireOutput):
                 self._write_server_tool(tool)
 
 
+def _on_block_start(writer: Writer, event: BlockStarted) -> None:
+    writer.open_blocks.add(event.block)
+
+
 def _on_text(writer: Writer, event: Text) -> None:
+    writer.block = event.block
     writer.text(event.text)
 
 
 def _on_reasoning(writer: Writer, event: Reasoning) -> None:
+    writer.block = event.block
     writer.reasoning(event.text, event.kind)
 
 
 def _on_refusal(writer: Writer, event: Refusal) -> None:
+    writer.block = event.block
     writer.refusal(event.text)
+
+
+def _on_block_end(writer: Writer, event: BlockEnded) -> None:
+    writer.block = event.block
+    writer.end_block(event)
+    writer.open_blocks.discard(event.block)
 
 
 def _on_citation(writer: Writer, event: Citation) -> None:
@@ -353,7 +367,8 @@ EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     Text: EventRow(_on_text, begins=True),
     Reasoning: EventRow(_on_reasoning, begins=True),
     Refusal: EventRow(_on_refusal, begins=True),
-    BlockEnded: EventRow(lambda writer, event: writer.end_block(event), begins=True),
+    BlockStarted: EventRow(_on_block_start, "choice"),  # on the wire a block starts with its first delta
+    BlockEnded: EventRow(_on_block_end, begins=True),
     ToolCallStart: EventRow(Writer._call_start, "call", begins=True),
     ToolCallDelta: EventRow(Writer._call_delta, "call"),
     ToolCallEnd: EventRow(Writer._call_end, "call"),
