@@ -309,10 +309,6 @@ def _on_block_end(writer: Writer, event: BlockEnded) -> None:
     writer.open_blocks.discard(event.block)
 
 
-def _on_citation(writer: Writer, event: Citation) -> None:
-    writer.citation(event.data)
-
-
 def _on_usage(writer: Writer, event: UsageReport) -> None:
     writer.usage = event.usage
 
@@ -375,7 +371,7 @@ EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     ToolCallReady: EventRow(Writer._call_ready, "call", begins=True),
     ArgumentsRestated: EventRow(Writer._call_restated, "call"),
     ServerTool: EventRow(Writer._server_tool, begins=True),
-    Citation: EventRow(_on_citation, begins=True),
+    Citation: EventRow(lambda writer, event: writer.citation(event.data), begins=True),
     File: EventRow(lambda writer, event: writer.file(event), begins=True),
     UsageReport: EventRow(_on_usage, "response"),
     Finished: EventRow(_on_finish, "choice"),
