@@ -48,8 +48,8 @@ class RecordingChoice:
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         self._record("reasoning", text, kind, optional=(key,))
 
-    def refusal(self, text: str) -> None:
-        self._record("refusal", text)
+    def refusal(self, text: str, key: Hashable = None) -> None:
+        self._record("refusal", text, optional=(key,))
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         self._record("add_metadata", dict(metadata), optional=(key,))

@@ -95,10 +95,10 @@ class MarkupChoice:
         self._filter.finalize()
         self._choice.reasoning(text, kind, key)
 
-    def refusal(self, text: str) -> None:
+    def refusal(self, text: str, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.refusal``."""
         self._filter.finalize()
-        self._choice.refusal(text)
+        self._choice.refusal(text, key)
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         """Implement ``ChoiceSink.add_metadata``."""

@@ -69,13 +69,17 @@ def test_a_signature_stays_on_its_own_part() -> None:
         ("text", "a"),
         ("text", "b", 1),
         ("add_metadata", {"thoughtSignature": "S1"}, 1),
+        ("end_block", 1),
         ("text", "c"),
         ("text", "", 2),
         ("add_metadata", {"thoughtSignature": "S2"}, 2),
+        ("end_block", 2),
         ("text", "", 3),
         ("add_metadata", {"thoughtSignature": "S3"}, 3),
+        ("end_block", 3),
         ("reasoning", "t", "text", 4),
         ("add_metadata", {"thoughtSignature": "S4"}, 4),
+        ("end_block", 4),
     ]
 
 

@@ -287,8 +287,8 @@ def test_no_delta_waits_for_a_later_feed() -> None:
     chunks = [line("", thinking="t"), line("x"), line(tool_calls=[call({})]), last(eval_count=1)]
     events = [[event.type for event in turn.feed(json.dumps(chunk).encode() + b"\n")] for chunk in chunks]
     assert events == [
-        ["response_started", "reasoning"],
-        ["block_ended", "text"],
+        ["response_started", "block_started", "reasoning"],
+        ["block_ended", "block_started", "text"],
         ["block_ended", "tool_call_start", "tool_call_delta", "tool_call_end", "tool_call_ready"],
         ["usage_report"],
     ]
