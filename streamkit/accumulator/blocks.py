@@ -6,7 +6,7 @@ one along. Such a message is of the call's start, whose arguments are empty or a
 it is known for the forms of Chat Completions and Responses (``arguments``, a text) and of Anthropic and Gemini
 (``input`` and ``args``, an object). Any other message is kept unchanged.
 
-The module must not depend on how deltas are assigned to calls, nor on streams or events.
+The module must not depend on how deltas are assigned to calls, nor on streams.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from streamkit.calls import CallKind, CallRef, CallState, ServerCall, StreamWarning, ToolCall
+from streamkit.events import TextKind
 from streamkit.json_text import (
     IncrementalJsonObject,
     JsonObjectScanner,
@@ -30,7 +31,6 @@ __all__ = [
     "MANY_PARTS",
     "Block",
     "ChoiceBlockKind",
-    "TextKind",
     "ToolCallBuilder",
     "join_parts",
     "message_with_arguments",
@@ -368,17 +368,30 @@ class ToolCallBuilder:
         )
 
 
-TextKind = Literal["text", "reasoning", "refusal"]
 ChoiceBlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 
 
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
-    __slots__ = ("call", "citations", "detail", "half", "is_ended", "joined", "key", "kind", "metadata", "parts", "raw")
+    __slots__ = (
+        "call",
+        "citations",
+        "detail",
+        "half",
+        "is_ended",
+        "joined",
+        "key",
+        "kind",
+        "metadata",
+        "number",
+        "parts",
+        "raw",
+    )
 
-    def __init__(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> None:
+    def __init__(self, kind: ChoiceBlockKind, number: int, key: Hashable, detail: Any = None) -> None:
         self.kind: ChoiceBlockKind = kind
+        self.number: int = number  # its place among the blocks of its choice
         self.key: Hashable = key
         self.detail: Any = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
         self.parts: list[str] = []

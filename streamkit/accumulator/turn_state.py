@@ -147,6 +147,16 @@ class TurnState:
         self.error = error
         self.events.append(Failed(error))
 
+    def fail_number(self, error: ValueError) -> None:
+        """Record the error of a chunk with an integer of more digits than Python converts to text.
+
+        Raises:
+            ValueError: the error has another reason.
+        """
+        if "integer string conversion" not in str(error):
+            raise error
+        self.fail(StreamError("protocol_error", f"a chunk has a number that is too long ({error})"))
+
     def _within_limit(self, error: StreamError) -> StreamError:
         """Return an error of which no more is kept than the limit still allows, but always the beginning."""
         left = max(self.limits.text - self.size, MAX_MESSAGE)

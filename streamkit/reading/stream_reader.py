@@ -200,7 +200,9 @@ def create_timer(
     started: float | None = None,
 ) -> InputTimer:
     """Return the timer for the event loop that runs; the arguments are those of ``InputTimer``."""
-    is_on_asyncio = (asyncio := sys.modules.get("asyncio")) is not None and asyncio._get_running_loop() is not None
+    asyncio = sys.modules.get("asyncio")
+    # trio as its guest runs within asyncio's event loop, in none of its tasks.
+    is_on_asyncio = asyncio and asyncio._get_running_loop() is not None and asyncio.current_task() is not None
     return (_AsyncioTimer if is_on_asyncio else InputTimer)(limits, anext_input, feed, started)
 
 

@@ -86,7 +86,8 @@ def test_ids_are_legal_distinct_and_shared_by_call_and_result(
     assert render(history, provider, ids=policy) == messages
     calls, results = calls_and_results(messages, provider)
     assert results == calls
-    assert len(calls) == sum(block.type == "tool_call" for content in history for block in content.blocks)
+    count = sum(block.type == "tool_call" for content in history for block in content.blocks)
+    assert len(calls) == count, f"read the ids of {provider}'s messages in calls_and_results"
     given_ids = [call_id for call_id in calls if call_id is not None]
     assert len(set(given_ids)) == len(given_ids)
     assert set(given_ids) == providers.get(provider).call_ids(messages)

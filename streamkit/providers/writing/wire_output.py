@@ -87,6 +87,8 @@ class WireOutput:
         items: the items of the response so far, where the wire has items to which later requests may refer.
         is_same_wire: the events are those of a turn of the same wire: what only this wire has is written again.
         metadata: the wire's own facts about the response, as far as the events have them; empty for another wire.
+        block: the number of the block that the event is of which is being written.
+        open_blocks: the numbers of the blocks that have started and will get an end.
         error_rules: the rules of the wire's errors.
     """
 
@@ -105,6 +107,8 @@ class WireOutput:
         self.items: list[Json] = []
         self.is_same_wire = False
         self.metadata: Mapping[str, Any] = {}
+        self.block = 0
+        self.open_blocks: set[int] = set()
         self._frames: list[bytes] = []
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []

@@ -21,6 +21,7 @@ from streamkit.calls import CLIENT_TOOL, CallRef, Finish, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    BlockStarted,
     Citation,
     Event,
     Failed,
@@ -283,6 +284,31 @@ class Writer(WireOutput):
                 self._write_server_tool(tool)
 
 
+def _on_block_start(writer: Writer, event: BlockStarted) -> None:
+    writer.open_blocks.add(event.block)
+
+
+def _on_text(writer: Writer, event: Text) -> None:
+    writer.block = event.block
+    writer.text(event.text)
+
+
+def _on_reasoning(writer: Writer, event: Reasoning) -> None:
+    writer.block = event.block
+    writer.reasoning(event.text, event.kind)
+
+
+def _on_refusal(writer: Writer, event: Refusal) -> None:
+    writer.block = event.block
+    writer.refusal(event.text)
+
+
+def _on_block_end(writer: Writer, event: BlockEnded) -> None:
+    writer.block = event.block
+    writer.end_block(event)
+    writer.open_blocks.discard(event.block)
+
+
 def _on_usage(writer: Writer, event: UsageReport) -> None:
     writer.usage = event.usage
 
@@ -334,10 +360,11 @@ class EventRow:
 #: response, the events of ``ToolEvent`` what the program does with it.
 EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     ResponseStarted: EventRow(Writer._started, "response"),
-    Text: EventRow(lambda writer, event: writer.text(event.text), begins=True),
-    Reasoning: EventRow(lambda writer, event: writer.reasoning(event.text, event.kind), begins=True),
-    Refusal: EventRow(lambda writer, event: writer.refusal(event.text), begins=True),
-    BlockEnded: EventRow(lambda writer, event: writer.end_block(event), begins=True),
+    Text: EventRow(_on_text, begins=True),
+    Reasoning: EventRow(_on_reasoning, begins=True),
+    Refusal: EventRow(_on_refusal, begins=True),
+    BlockStarted: EventRow(_on_block_start, "choice"),  # on the wire a block starts with its first delta
+    BlockEnded: EventRow(_on_block_end, begins=True),
     ToolCallStart: EventRow(Writer._call_start, "call", begins=True),
     ToolCallDelta: EventRow(Writer._call_delta, "call"),
     ToolCallEnd: EventRow(Writer._call_end, "call"),
