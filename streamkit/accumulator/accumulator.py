@@ -67,16 +67,16 @@ class Accumulator:
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
     ) -> None:
-        self.state = TurnState(
+        self.state: TurnState = TurnState(
             provider_name,
             traits or WireTraits(),
             turn_key=turn_key,
             limits=limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
         )
-        self.keep = self.state.keep  # ``Sink.keep``
+        self.keep: Callable[[int], bool] = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None
-        self.terminated = False
+        self.terminated: bool = False
         self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
@@ -85,6 +85,11 @@ class Accumulator:
         self.state.join_hooks.append(self._first_choice.join_parts)
 
     # ---------------------------------------------------------------- the sink
+
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self.state.model or self.state.requested_model
 
     def choice(self, index: int) -> Choice:
         """Implement ``Sink.choice``."""
@@ -246,8 +251,9 @@ class Accumulator:
         if usage is not None and isinstance(usage.raw, dict):
             total = next((usage.raw[name] for name in TOTAL_FIELDS if name in usage.raw), None)
             counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-            cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)  # some totals are without them
-            if total.__class__ is int and total and total not in (counted, counted - cached):
+            cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+            # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).
+            if total.__class__ is int and total and total not in (counted, counted - cached, counted + cached):
                 message = f"the wire's total is {total} tokens, and the sum of input and output {counted}"
                 state.warn("usage_mismatch", message)
         number = state.turn_choice

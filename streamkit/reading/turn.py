@@ -20,7 +20,7 @@ import msgspec
 from streamkit import providers
 from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
+from streamkit.calls import FailedRequest, StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, Failed, TurnEvent
 from streamkit.framing import Framer, SseFramer
@@ -146,7 +146,7 @@ class Turn(ChoiceView):
         self._chunks = 0  # dicts and objects fed
         self._first_chunks = b""  # of input that is not recognized as this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
-        self.closed = False
+        self.closed: bool = False
         self.withdraw_error_reminder: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
@@ -459,7 +459,12 @@ class Turn(ChoiceView):
         """
         error = self.error
         if error is not None:
-            raise StreamInterrupted(error, self)
+            raise StreamInterrupted(error, self, failures=[self.failed_request(error)])
+
+    def failed_request(self, error: StreamError, address: str | None = None) -> FailedRequest:
+        """Return what was requested, with the error that ended it; *address* is the server's, if it was not passed."""
+        state = self._state
+        return FailedRequest(self.provider.name, state.requested_model or state.model, state.endpoint or address, error)
 
     @property
     def warnings(self) -> list[StreamWarning]:

@@ -26,8 +26,7 @@ from streamkit.execution.one_call.background import (
     is_event_loop_running,
 )
 from streamkit.execution.one_call.prepare import Approve
-from streamkit.execution.round.executor import Executor
-from streamkit.execution.round.policies import ExecutionOptions
+from streamkit.execution.round.executor import ExecutionOptions, Executor
 from streamkit.execution.round.round import CallStage, Round
 from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate
@@ -59,6 +58,9 @@ class Schedule(Scheduler):
     def __init__(self, limit: int = 8) -> None:
         super().__init__(limit)
         self._lock = threading.RLock()  # held for moments: nothing is waited for meanwhile
+
+    def __repr__(self) -> str:
+        return f"<Schedule limit={self.limit} running={self.running}>"
 
     def __reduce__(self) -> tuple[type[Schedule], tuple[int]]:
         # A copy, such as one in a copied configuration or another process, is another schedule with that limit.
@@ -173,6 +175,11 @@ class Execution:
         if not self._is_noticed:
             message = "tool calls were never run: await the execution, or enter it with async with"
             warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        stages = [self.round.stage(position) for position in range(len(self.round.calls))]
+        shown = "".join(f" {stage}={stages.count(stage)}" for stage in dict.fromkeys(stages))
+        return f"<Execution {'ended' if self.ended else 'open'} calls={len(stages)}{shown}>"
 
     # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
     # constructor raises, so the class has it too.
@@ -381,9 +388,8 @@ def execute_tool_calls_batched(
         UsageError: calls alone have neither provider nor callbacks, two tools have one name, or a number is out of
             range. When it runs: the turn is open, or the execution was used before.
     """
-    limits = Timeouts.of(timeouts)
     options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "batched", limits.call, limits.run, deps, approve, around_call
+        to_tools(tools), to_schedule(limit), "batched", Timeouts.of(timeouts), deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)
@@ -411,9 +417,8 @@ def execute_tool_calls_sequentially(
     there, so that the two are interchangeable; ``limit`` has no effect among these calls, and
     ``format_batch_for_thread`` gets one result at a time.
     """
-    limits = Timeouts.of(timeouts)
     options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "sequential", limits.call, limits.run, deps, approve, around_call
+        to_tools(tools), to_schedule(limit), "sequential", Timeouts.of(timeouts), deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)

@@ -48,8 +48,8 @@ class HeadMatcher:
         is_own: Callable[[HeadChunk], bool],
         other_apis: Mapping[str, Callable[[HeadChunk], bool]] = MappingProxyType({}),
     ) -> None:
-        self.is_own = is_own
-        self.other_apis = other_apis
+        self.is_own: Callable[[HeadChunk], bool] = is_own
+        self.other_apis: Mapping[str, Callable[[HeadChunk], bool]] = other_apis
 
     def __call__(self, head: bytes) -> bool:
         """Return True if a body with these first bytes can only have the wire's format."""

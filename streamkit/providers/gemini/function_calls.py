@@ -71,7 +71,7 @@ class FunctionCallReader:
         self._sink = sink
         self._choice = choice
         self._tool = choice.tool
-        self.last_key = 0
+        self.last_key: int = 0
         self._open: dict[int, _OpenCall] = {}  # by key, in the order in which they began
         self._by_id: dict[str, _OpenCall] = {}  # the open calls that have an id
 

@@ -155,9 +155,9 @@ class _Part:
     __slots__ = ("call_number", "data", "may_be_unsigned")
 
     def __init__(self, data: Json, *, call_number: int | None = None, may_be_unsigned: bool = False) -> None:
-        self.data = data
-        self.call_number = call_number  # of a result
-        self.may_be_unsigned = may_be_unsigned  # a call that has no signature for a reason, if it has none
+        self.data: Json = data
+        self.call_number: int | None = call_number  # of a result
+        self.may_be_unsigned: bool = may_be_unsigned  # a call that has no signature for a reason, if it has none
 
 
 class _Call:

@@ -212,7 +212,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 # On Google's endpoint of this wire; a router with typed reasoning adds its own.
                 # https://ai.google.dev/gemini-api/docs/thought-signatures#openai
                 calls[0].setdefault("extra_content", {"google": {"thought_signature": SKIP_SIGNATURE}})
-            self.call_places = {call["id"]: place for place, call in enumerate(calls)}
+            self.call_places: dict[str, int] = {call["id"]: place for place, call in enumerate(calls)}
 
     def _assistant_content(self, parts: _AssistantParts) -> str | list[Json] | None:
         """Return the content of an assistant message; as parts if a text has a cache mark."""

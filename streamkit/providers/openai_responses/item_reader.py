@@ -72,8 +72,8 @@ class ItemReader:
     def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self._sink = sink
         self._choice = choice
-        self.index = OutputItemIndex(sink)
-        self.texts = TextReader(sink, choice, self.index)
+        self.index: OutputItemIndex = OutputItemIndex(sink)
+        self.texts: TextReader = TextReader(sink, choice, self.index)
         self._server_reader: _ServerToolReader | None = None  # made for the first of its items, as is the next
         self._client_reader: ClientItemReader | None = None
 
