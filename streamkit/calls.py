@@ -123,6 +123,7 @@ TurnWarningCode = Literal[
     "transport_error",
     "unexpected_shape",
     "unknown_field",
+    "usage_mismatch",
 ]
 RunWarningCode = Literal[
     "batched_instead",
