@@ -27,6 +27,7 @@ from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.history.content import to_contents
 from streamkit.output import OutputType
+from streamkit.providers.contract.output_form import check_tool_names
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.providers.registry import ProviderName
@@ -143,6 +144,8 @@ def run_loop(
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     tools_by_name = to_tools(tools)
+    if output is not None:
+        check_tool_names(tools_by_name)
     if not isinstance(turn, TurnOptions):
         raise UsageError(f"turn must be TurnOptions(limits=..., leaked_markup=...), not {turn!r}")
     options = LoopOptions(
