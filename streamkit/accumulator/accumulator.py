@@ -14,12 +14,13 @@ import msgspec
 
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.limits import DEFAULT_LIMITS, Limits, WireTraits
-from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
+from streamkit.accumulator.turn_state import OBJECT_SIZE, STORED_NESTING, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.ids import normalize_index
 from streamkit.json_text import join_surrogates, json_size
+from streamkit.values.json_data import describe_object, to_json_data
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
@@ -66,7 +67,7 @@ class Accumulator:
         recover_trailing_junk: bool = True,
         repair_arguments: bool = False,
     ) -> None:
-        self.state = TurnState(
+        self.state: TurnState = TurnState(
             provider_name,
             traits or WireTraits(),
             turn_key=turn_key,
@@ -74,9 +75,9 @@ class Accumulator:
             recover_trailing_junk=recover_trailing_junk,
             repair_arguments=repair_arguments,
         )
-        self.keep = self.state.keep  # ``Sink.keep``
+        self.keep: Callable[[int], bool] = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None
-        self.terminated = False
+        self.terminated: bool = False
         self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
@@ -85,6 +86,11 @@ class Accumulator:
         self.state.join_hooks.append(self._first_choice.join_parts)
 
     # ---------------------------------------------------------------- the sink
+
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self.state.model or self.state.requested_model
 
     def choice(self, index: int) -> Choice:
         """Implement ``Sink.choice``."""
@@ -127,7 +133,10 @@ class Accumulator:
 
     def usage(self, usage: Usage) -> None:
         """Implement ``Sink.usage``."""
-        size = json_size(usage.raw)
+        raw = to_json_data(usage.raw, describe_object, deepest=STORED_NESTING)  # it is stored: no NaN, no infinity
+        if raw is not usage.raw:
+            usage = msgspec.structs.replace(usage, raw=raw)
+        size = json_size(raw)
         if size > self._usage_size:  # of several reports only the last one is kept
             if not self.state.keep(size - self._usage_size):
                 return
@@ -243,6 +252,7 @@ class Accumulator:
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
             state.record_warning(StreamWarning("other_choice", message), number)
+            self.turn_choice.take_citations(self._first_choice)  # they came beside the choices
         choices = non_empty = self.choices
         if len(choices) > 1:
             in_order = sorted(choices, key=attrgetter("index"))

@@ -41,7 +41,7 @@ class ReadyCalls:
         self._choice = choice
         self._followable: list[ToolCallBuilder] = []  # to be decided if another call begins
         self._unfinished: list[ToolCallBuilder] = []  # opened since the last finish reason
-        self._first_calls: dict[tuple[str, str], ToolCallBuilder] = {}  # without ids, by name and arguments
+        self._first_calls: dict[tuple[str | None, str, str], ToolCallBuilder] = {}  # by id, name and arguments
 
     def add(self, call: ToolCallBuilder) -> None:
         """Add a call that was opened."""
@@ -200,9 +200,10 @@ class ReadyCalls:
         if parsed is not None:
             if parsed.problem is not None:
                 self.warn_call(call, "invalid_arguments", parsed.problem)
-            if call.raw_id is None and state == "complete":
-                if self._first_calls.setdefault((call.name, call.text), call) is not call:
-                    self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same arguments")
+            if state == "complete":
+                same = "arguments" if call.raw_id is None else "id and arguments"
+                if self._first_calls.setdefault((call.raw_id, call.name, call.text), call) is not call:
+                    self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same {same}")
         final = call.set_final(state)
         self._state.events.append(ToolCallReady(final, self._choice))
         return final

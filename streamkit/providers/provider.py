@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -222,7 +222,7 @@ class Provider:
 
     def __init__(self, traits: Traits, package: str = "", *, rewrite: Rewrite | None = None) -> None:
         self.traits = traits
-        self.name = traits.name
+        self.name: str = traits.name
         self.package = package
         self.rewrite = rewrite
         self._create_parser: Callable[[Sink, Any], Parser] | None = None  # found once: every turn needs it
@@ -477,4 +477,27 @@ class Provider:
 
 @cache
 def _import(package: str, name: str) -> Any:
-    return import_module(f"{package}.{name}")  # which looks at locks and the parent package even if it was loaded
+    """Return a module of a provider's package; it is found once, as an import looks at locks and the parent package.
+
+    Raises:
+        UsageError: the package has no such module, so the provider cannot do what is in it.
+    """
+    path = f"{package}.{name}"
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+            raise  # of something that the module itself imports
+        raise UsageError(
+            f"the provider of the package {package!r} has no module {path!r}, which {_MODULES[name]}"
+        ) from error
+
+
+#: What the modules of a provider's package do.
+_MODULES: Final = {
+    "parser": "reads its streams",
+    "messages": "writes messages and requests",
+    "importer": "reads messages; without it declare has_importer=False",
+    "requests": "reads and writes tools and settings; without it declare has_settings=False",
+    "writer": "writes its streams",
+}

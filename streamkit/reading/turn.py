@@ -20,7 +20,7 @@ import msgspec
 from streamkit import providers
 from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
+from streamkit.calls import FailedRequest, StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, Failed, TurnEvent
 from streamkit.framing import Framer, SseFramer
@@ -151,7 +151,7 @@ class Turn(ChoiceView):
         self._chunks = 0  # dicts and objects fed
         self._first_chunks = b""  # of input that is not recognized as this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
-        self.closed = False
+        self.closed: bool = False
         self.withdraw_error_reminder: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
@@ -204,15 +204,18 @@ class Turn(ChoiceView):
             events, state.events = state.events, []
             return events
         parser, whole = self._parser, framer.take(data)
-        if whole is not None:
-            parser.frame(framer.name, whole)
-        else:
-            for name, payload in framer.feed(data):
-                parser.frame(name, payload)
-                if state.done:
-                    break
-            if framer.overflow:
-                self._report_overflow(framer)
+        try:
+            if whole is not None:
+                parser.frame(framer.name, whole)
+            else:
+                for name, payload in framer.feed(data):
+                    parser.frame(name, payload)
+                    if state.done:
+                        break
+        except ValueError as error:
+            state.fail_number(error)
+        if framer.overflow:
+            self._report_overflow(framer)
         if state.done:
             self._framer = None
         events, state.events = state.events, []
@@ -275,14 +278,12 @@ class Turn(ChoiceView):
         body = self._body
         if body is None:
             if data is not None:  # None: an event that an SDK made in addition to the wire's
-                self._parser.chunk(data)
                 self._chunks += 1
-                self._keep_first(b"", data)
+                self._parse(b"", data)
             return self._drain_events()
         for name, payload in body.feed(data):
             if not state.done:
-                self._parser.frame(name, payload)
-                self._keep_first(name, payload)
+                self._parse(name, payload)
         framer = body.framer
         if framer is not None and framer.overflow:
             self._report_overflow(framer)
@@ -294,8 +295,15 @@ class Turn(ChoiceView):
             self._first_chunks = b""
         return self._drain_events()
 
-    def _keep_first(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
-        """Keep the beginning of input that is not of this wire, by which an error names the other one."""
+    def _parse(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
+        """Parse a frame or a chunk, and keep the beginning of another wire's input, by which an error names that."""
+        try:
+            if isinstance(chunk, bytes):
+                self._parser.frame(name, chunk)
+            else:
+                self._parser.chunk(chunk)
+        except ValueError as error:
+            self._state.fail_number(error)
         if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
@@ -353,8 +361,7 @@ class Turn(ChoiceView):
                     accumulator.is_recognized() or accumulator.unrecognized_error().kind == "stream_truncated"
                 )
                 for name, payload in body.end(is_broken=not judge):
-                    self._parser.frame(name, payload)
-                    self._keep_first(name, payload)
+                    self._parse(name, payload)
                 state.input_ended = False
             if body.framer is not None and body.framer.warning is not None:
                 state.warn("events_unseparated", body.framer.warning)
@@ -457,7 +464,12 @@ class Turn(ChoiceView):
         """
         error = self.error
         if error is not None:
-            raise StreamInterrupted(error, self)
+            raise StreamInterrupted(error, self, failures=[self.failed_request(error)])
+
+    def failed_request(self, error: StreamError, address: str | None = None) -> FailedRequest:
+        """Return what was requested, with the error that ended it; *address* is the server's, if it was not passed."""
+        state = self._state
+        return FailedRequest(self.provider.name, state.requested_model or state.model, state.endpoint or address, error)
 
     @property
     def warnings(self) -> list[StreamWarning]:

@@ -95,7 +95,7 @@ class Case:
     def __init__(self, provider: Provider, path: Path) -> None:
         self.provider = provider
         self.path = path
-        self.byte_files = sorted(file for file in path.parent.glob(f"{path.stem}.*") if file != path)
+        self.byte_files: list[Path] = sorted(file for file in path.parent.glob(f"{path.stem}.*") if file != path)
 
     @cached_property
     def fields(self) -> dict[str, Any]:

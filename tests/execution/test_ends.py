@@ -241,6 +241,51 @@ async def test_a_resumed_run_has_made_the_calls_that_it_had_made() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_call_that_could_not_run_does_not_count_for_a_resumed_run_either() -> None:
+    broken = ("work", '{"a": tru}')
+    budget = Budget(calls=2)
+    paused = await loop(
+        FakeModel(answer("", broken, broken), answer("", broken, ("pay", {}))), work, pay, budget=budget
+    )
+    assert paused.state is not None
+    answered = paused.state.answer(approvals={paused.pending[0].id: True})
+    model = FakeModel(answer("", CALL), answer("Done."))
+    run = await run_loop(model, resume=answered, tools=[work, pay], budget=budget)
+    assert (run.ended, run.text) == ("answered", "Done.")
+
+
+@pytest.mark.anyio
+async def test_a_paused_run_whose_calls_are_used_up_ends_when_it_is_resumed() -> None:
+    paused = await loop(FakeModel(answer("", ("pay", {}), CALL, CALL)), work, pay, budget=Budget(calls=2))
+    assert (paused.ended, len(paused.pending)) == ("awaiting_approval", 1)
+    assert paused.state is not None
+    answered = paused.state.answer(approvals={paused.pending[0].id: False})
+    run = await run_loop(FakeModel(answer("never")), resume=answered, tools=[work, pay], budget=Budget(calls=2))
+    assert [result.status for result in run.results] == ["denied", "completed", "canceled"]
+    assert (run.ended, run.rounds) == ("budget", 1)
+
+
+@pytest.mark.anyio
+async def test_the_calls_beside_that_of_the_output_count() -> None:
+    output: dict[str, Any] = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
+    model = FakeModel(answer("", CALL, ("final_output", {"value": 3}), CALL))
+    run = await loop(model, work, provider="deepseek", budget=Budget(calls=1), output=output)
+    assert [result.status for result in run.results] == ["completed", "completed", "canceled"]
+    assert (run.ended, run.output) == ("answered", {"value": 3})
+
+
+@pytest.mark.anyio
+async def test_a_tool_with_the_name_of_the_outputs_tool_counts_without_an_output() -> None:
+    final = tool(work, name="final_output")
+    paused = await loop(FakeModel(answer("", ("final_output", {}), ("pay", {}))), final, pay, budget=Budget(calls=2))
+    assert paused.state is not None
+    answered = paused.state.answer(approvals={paused.pending[0].id: True})
+    model = FakeModel(answer("", ("final_output", {})))
+    run = await run_loop(model, resume=answered, tools=[final, pay], budget=Budget(calls=2))
+    assert ([result.status for result in run.results], run.ended) == (["completed", "completed", "canceled"], "budget")
+
+
+@pytest.mark.anyio
 async def test_the_call_of_the_output_needs_no_budget() -> None:
     model = FakeModel(answer("", CALL), answer("", ("final_output", {"value": 3})))
     output: dict[str, Any] = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}

@@ -177,7 +177,7 @@ class ObservedExchange:
     def __init__(self, key: int, start: ExchangeStart, pause: Callable[[], object] | None = None) -> None:
         self.key = key
         self.rows: deque[bytes] = deque()
-        self.first_row = 0
+        self.first_row: int = 0
         self._secrets = start.secrets
         self._model = start.model or _named_model(start.request)
         request = None if start.request is None else request_text(start.request, start.secrets, pause)

@@ -107,7 +107,7 @@ class ResponsesParser:
                 elif part_kind == "reasoning":
                     self._choice.reasoning(text, "text", part.key)
                 else:
-                    self._choice.refusal(text)
+                    self._choice.refusal(text, part.key)
                 return
         if kind in _DELTA_EVENTS:
             self._read_delta(event, data)
