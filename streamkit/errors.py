@@ -50,8 +50,8 @@ class UnknownProvider(UsageError):
 
     def __init__(self, name: object, known: Iterable[str], broken: Mapping[str, str] | None = None) -> None:
         self.name = name
-        self.known = tuple(sorted(known))
-        self.broken = dict(broken or {})
+        self.known: tuple[str, ...] = tuple(sorted(known))
+        self.broken: dict[str, str] = dict(broken or {})
         message = f"unknown provider {_quote(name)}; known are: {', '.join(self.known)}"
         if isinstance(name, str) and (similar := _similar(name, self.known)):
             message += f". Did you mean {' or '.join(map(repr, similar))}?"
@@ -126,8 +126,8 @@ class StreamInterrupted(StreamkitError):
     def __init__(self, error: Any, turn: Any = None, results: Iterable[Any] = (), failures: Iterable[Any] = ()) -> None:
         self.error = error
         self.turn = turn
-        self.results = tuple(results)
-        self.failures = tuple(failures)
+        self.results: tuple[Any, ...] = tuple(results)
+        self.failures: tuple[Any, ...] = tuple(failures)
         status = f"HTTP status {error.status}"
         facts = [] if error.status is None or error.message == status else [status]
         if error.code is not None:

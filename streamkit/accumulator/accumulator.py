@@ -64,16 +64,16 @@ class Accumulator:
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
     ) -> None:
-        self.state = TurnState(
+        self.state: TurnState = TurnState(
             provider_name,
             traits or WireTraits(),
             turn_key=turn_key,
             limits=limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
         )
-        self.keep = self.state.keep  # ``Sink.keep``
+        self.keep: Callable[[int], bool] = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None
-        self.terminated = False
+        self.terminated: bool = False
         self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content

@@ -70,7 +70,7 @@ class Choice:
 
     def __init__(self, state: TurnState, index: int) -> None:
         self._state = state
-        self.index = index
+        self.index: int = index
         self.blocks: list[Block] = []
         self.provider_finish: Finish | None = None
         self.effective_finish: Finish | None = None

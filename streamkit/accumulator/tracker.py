@@ -19,7 +19,7 @@ from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
-from streamkit.calls import CallRef
+from streamkit.calls import CallRef, TurnWarningCode
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.ids import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
@@ -70,10 +70,10 @@ class ToolCallTracker:
         self._state = state
         self._choice = choice
         self._open_block = open_block
-        self.ready = ReadyCalls(state, choice)
-        self.warn_call = self.ready.warn_call
+        self.ready: ReadyCalls = ReadyCalls(state, choice)
+        self.warn_call: Callable[[ToolCallBuilder, TurnWarningCode, str], None] = self.ready.warn_call
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
-        self.by_key = self._index.by_key
+        self.by_key: dict[Hashable, ToolCallBuilder] = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
         self.growing: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []

@@ -52,8 +52,8 @@ class QueuedCall:
 
     def __init__(self, round: Round, position: int, stream: str | Accumulator | None) -> None:
         self.call: ToolCall = round.calls[position]
-        self.turn = round.turn
-        self.stream = stream
+        self.turn: Turn | None = round.turn
+        self.stream: str | Accumulator | None = stream
         self._round = round
         self._position = position
 

@@ -29,7 +29,8 @@ from streamkit.events import (
     ToolCallStart,
     check_event,
 )
-from streamkit.json_text import Change, JsonChanges, JsonObjectScanner, join_half
+from streamkit.json_text import JsonObjectScanner, join_half
+from streamkit.json_text.changes import Change, JsonChanges
 from streamkit.output.output_type import NOT_SHOWN, OUTPUT_TOOL, OutputType, Shape
 
 __all__ = [

@@ -64,16 +64,16 @@ class OutputType(Generic[T]):
         self.annotation: Any = Any
         self._adapter: TypeAdapter[T] | None = None
         if isinstance(output, Mapping):
-            self.schema = dict(output)
+            self.schema: dict[str, Any] = dict(output)
         else:
             self._adapter, self.schema = _read_type(output)
             self.annotation = Any if isinstance(output, TypeAdapter) else output
         title = self.schema.get("title") or getattr(output, "__name__", None) or "output"
         if get_origin(output) is not None:
             title = "output"
-        self.name = _ILLEGAL_IN_NAME.sub("_", str(title))[:64].strip("_") or "output"
+        self.name: str = _ILLEGAL_IN_NAME.sub("_", str(title))[:64].strip("_") or "output"
         description = self.schema.get("description")
-        self.description = description if isinstance(description, str) else ""
+        self.description: str = description if isinstance(description, str) else ""
         if self._adapter is not None:
             self.schema = without_titles(self.schema)
         reference = self.schema.get("$ref")
@@ -158,7 +158,7 @@ class Shape:
         self.item: Any = Any
         self.model: type[BaseModel] | None = None
         options = _options(annotation)
-        self.shows_open_text = any(option is str or _is_any(option) for option in options)
+        self.shows_open_text: bool = any(option is str or _is_any(option) for option in options)
         self.kind: Literal["model", "dict", "list", "any", "other"] = "other"
         if any(map(_is_any, options)):
             self.kind = "any"

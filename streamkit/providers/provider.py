@@ -222,7 +222,7 @@ class Provider:
 
     def __init__(self, traits: Traits, package: str = "", *, rewrite: Rewrite | None = None) -> None:
         self.traits = traits
-        self.name = traits.name
+        self.name: str = traits.name
         self.package = package
         self.rewrite = rewrite
         self._create_parser: Callable[[Sink, Any], Parser] | None = None  # found once: every turn needs it

@@ -402,7 +402,7 @@ class TurnReading:
     __slots__ = ("_ended", "_source", "_timer", "ended_by", "feed", "last_input", "next_input", "turn")
 
     def __init__(self, turn: Turn, source: Source) -> None:
-        self.turn = turn
+        self.turn: Turn = turn
         self.next_input: Callable[[], Awaitable[Any]] | None = None
         self.feed: Callable[[Any], list[TurnEvent]] = turn.feed
         self.ended_by: Exception | None = None
@@ -462,7 +462,14 @@ class TurnReading:
         turn = self.turn
         if turn.has_error and turn.withdraw_error_reminder is None:
             # logged when the turn is collected, unless it was read before
-            reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
+            reminder = weakref.finalize(
+                turn,
+                _log.warning,
+                "the stream of turn %r (%s) ended in an error that was not read: use turn.error or"
+                " turn.raise_for_error()",
+                turn.turn_key,
+                turn.provider.name,
+            )
             turn.withdraw_error_reminder = reminder.detach
         return events
 
@@ -477,11 +484,3 @@ class TurnReading:
         """Do the same for a sync source."""
         self.turn.close(self._source.error)
         self._source.close()
-
-
-def _log_unread_error(provider: str, turn_key: str | None) -> None:
-    _log.warning(
-        "the stream of turn %r (%s) ended in an error that was not read: use turn.error or turn.raise_for_error()",
-        turn_key,
-        provider,
-    )

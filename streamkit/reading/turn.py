@@ -146,7 +146,7 @@ class Turn(ChoiceView):
         self._chunks = 0  # dicts and objects fed
         self._first_chunks = b""  # of input that is not recognized as this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
-        self.closed = False
+        self.closed: bool = False
         self.withdraw_error_reminder: Callable[[], object] | None = None
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from streamkit.errors import StreamkitWarning, UsageError
 from streamkit.tools.context import ToolContext
@@ -247,7 +247,7 @@ class JsonSchemaGenerator(GenerateJsonSchema):
     """A generator of JSON schemas without pydantic's warnings."""
 
     # A default that is not JSON is omitted from the schema.
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as in the base
 
 
 class Signature:

@@ -149,23 +149,23 @@ class Tool(Generic[P, R]):
         if kind != "function" or grammar is not None:
             check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
         paragraph, described = docstring_of(function)
-        self.function = function
+        self.function: Callable[P, R] | None = function
         self.description: str = paragraph if description is None else description
         self.approval: ApprovalPolicy = approval
-        self.timeout = timeout
-        self.exclusive = exclusive
-        self.eager = eager
-        self.limit = limit
-        self.ends_run = ends_run
-        self.conflicts_with = frozenset(conflicts_with)
-        self.strict = strict
-        self.describe = describe
+        self.timeout: float | None = timeout
+        self.exclusive: bool = exclusive
+        self.eager: bool = eager
+        self.limit: int | None = limit
+        self.ends_run: bool = ends_run
+        self.conflicts_with: frozenset[str] = frozenset(conflicts_with)
+        self.strict: bool = strict
+        self.describe: Describe | None = describe
         self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
         if fields is not None:
             check_fields(self.name, fields)
         self.declaration: Mapping[str, Any] | None = None
         self.kind: CallKind = kind
-        self.grammar = grammar
+        self.grammar: Grammar | None = grammar
         self.function_kind: FunctionKind = kind_of(function)
         self._schema: Signature | None = None
         self._text_parameter = TEXT_FIELD  # of a custom tool: the parameter of the function that takes the text

@@ -48,7 +48,11 @@ def to_tools(tools: Sequence[AnyTool]) -> dict[str, Tool]:
         raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
     by_name: dict[str, Tool] = {}
     for item in tools:
-        if isinstance(item, Mapping) and _is_declaration(item):
+        # An object with a type, and Gemini's form, one name with settings (``{"googleSearch": {}}``). A bare schema
+        # with a name is no declaration: most often it was meant as the description of a function.
+        if isinstance(item, Mapping) and (
+            isinstance(item.get("type"), str) or (len(item) == 1 and isinstance(next(iter(item.values())), Mapping))
+        ):
             declared = _to_declared_tool(item, by_name)
             by_name[declared.name] = declared
             continue
@@ -100,14 +104,6 @@ def _to_function_tool(function: Callable[..., Any]) -> Tool:
     tool = copy.copy(made.tool)
     tool.function = function
     return tool
-
-
-def _is_declaration(item: Mapping[str, Any]) -> bool:
-    """Return True for an object with a type, and for Gemini's form, one name with settings (``{"googleSearch": {}}``).
-
-    A bare schema with a name is not one: most often it was meant as the description of a function.
-    """
-    return isinstance(item.get("type"), str) or (len(item) == 1 and isinstance(next(iter(item.values())), Mapping))
 
 
 def _to_declared_tool(declaration: Mapping[str, Any], others: Collection[str]) -> Tool:

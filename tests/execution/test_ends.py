@@ -35,6 +35,7 @@ from streamkit import (
 )
 from streamkit.calls import Ended
 from streamkit.events import Event, RunEnded, ToolCanceled, ToolProgress, Warned
+from streamkit.execution.durable.entries import RunEntry
 
 HISTORY = [Content.human("Go.")]
 CALL = ("work", {})
@@ -77,7 +78,7 @@ ENDS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "length": ([answer("Hel", finish="length")], [], {}),
     "awaiting_approval": ([answer("", ("pay", {}))], [pay], {}),
     "awaiting_results": ([answer("", ("fill_form", {}))], [FORM], {}),
-    "budget": ([answer("", CALL, usage=(60, 50))], [work], {"budget": 100}),
+    "budget": ([answer("", CALL, usage=(60, 50))], [work], {"budget": 200}),
     "canceled": ([answer("Hello")], [], {}),
     "timed_out": ([[*answer("Hello")[:2], anyio.Event]], [], {"timeouts": Timeouts(idle=0.01)}),
     "error": ([[rejected(401)]], [], {}),
@@ -605,13 +606,37 @@ async def test_a_run_inside_a_tool_ends_with_it() -> None:
     assert inner.streams[0].closed
 
 
+#: The ends that are reached over several rounds.
+COUNTED_ENDS = [ended for ended, (_, tools, _) in ENDS.items() if tools and not ended.startswith("awaiting")]
+
+
 @pytest.mark.anyio
-async def test_a_resumed_run_has_counted_the_failures_of_its_calls() -> None:
-    """The state of a policy that counts over rounds is stored: else the breaker would begin anew with each pause."""
-    failing_call = ("failing", {})
-    paused = await loop(FakeModel(answer("", failing_call), answer("", failing_call, ("pay", {}))), failing, pay)
-    assert paused.ended == "awaiting_approval"
-    assert paused.state is not None
-    answered = RunState.load(paused.state.dump()).answer(approvals={paused.pending[0].id: True})
-    run = await run_loop(FakeModel(answer("", failing_call), answer("Done.")), resume=answered, tools=[failing, pay])
-    assert (run.ended, run.rounds) == ("breaker", 3)
+@pytest.mark.parametrize("ended", COUNTED_ENDS)
+async def test_a_run_resumed_from_any_of_its_entries_has_counted_the_rounds_before(ended: Ended) -> None:
+    """What a policy counts over rounds is stored: else it would begin anew in every process that resumes the run."""
+    responses, tools, options = ENDS[ended]
+    entries: list[RunEntry] = []
+    whole = await loop(FakeModel(*responses), *tools, **options, checkpoint=entries.append)
+    assert whole.ended == ended
+    assert whole.rounds > 1, "give the row a run of several rounds, so that this test shows that its count is stored"
+    for number in range(1, len(entries)):
+        state = RunState.from_entries(entries[:number])
+        resumed = await run_loop(FakeModel(*responses), resume=state, tools=tools, **options)
+        assert (resumed.ended, resumed.rounds) == (ended, whole.rounds), f"resumed after {number} entries"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ended", COUNTED_ENDS)
+async def test_a_run_that_is_paused_in_each_round_has_counted_the_rounds_before(ended: Ended) -> None:
+    responses, tools, options = ENDS[ended]
+    whole = await loop(FakeModel(*responses), *tools, **options)
+    approve = options.get("approve", lambda call, deps: True)
+    options = {name: value for name, value in options.items() if name != "approve"}
+    asking = [(each if isinstance(each, Tool) else Tool(each)).replace(approval="ask") for each in tools]
+    run = await loop(FakeModel(*responses), *asking, **options)
+    while run.ended == "awaiting_approval":
+        assert run.state is not None
+        approvals = {call.id: approve(call, None) for call in run.pending}
+        state = RunState.load(run.state.dump()).answer(approvals=approvals)
+        run = await run_loop(FakeModel(*responses), resume=state, tools=asking, **options)
+    assert (run.ended, run.rounds) == (ended, whole.rounds)

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkit.framing import Frame, Framer, framer_for
@@ -391,7 +391,6 @@ def _cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     return stream, [stream[a:b] for a, b in pairwise([0, *marks, len(stream)])]
 
 
-@settings(deadline=None)
 @given(_cut_streams())
 @example((b"data: a\r\n\r\n", [b"data: a\r\n\r", b"\n"]))
 @example((b"data: a\n\ndata: b\ndata: c\n\n", [b"data: a\n\n", b"data: b\n", b"data: c\n\n"]))
@@ -410,7 +409,6 @@ def test_any_stream_at_any_split_equals_a_line_parser(case: tuple[bytes, list[by
     assert framer.pending == whole.pending
 
 
-@settings(deadline=None)
 @given(_cut_streams(), st.integers(3, 30))
 def test_the_limit_applies_to_the_same_event_at_any_split(case: tuple[bytes, list[bytes]], limit: int) -> None:
     stream, reads = case
@@ -424,7 +422,6 @@ def test_the_limit_applies_to_the_same_event_at_any_split(case: tuple[bytes, lis
     assert (frames, framer.overflow) == (expected, overflow)
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), max_size=6), st.integers(1, 40))
 def test_random_bytes_never_raise(reads: list[bytes], limit: int) -> None:
     frames, framer = run(reads, limit)

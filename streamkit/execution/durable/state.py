@@ -18,7 +18,7 @@ import hmac
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -73,7 +73,7 @@ class RunState(BaseModel):
         outcome: what the response means for the run, once its calls have results.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     version: Literal[1] = 1
     run_key: Annotated[str, Field(min_length=1)]

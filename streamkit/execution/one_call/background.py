@@ -354,8 +354,8 @@ class WorkerThread:
         self._value: Any = None
         self._error: BaseException | None = None
         self._returned: list[Callable[[], object]] = []
-        self.event_loop_thread = threading.get_ident()
-        self.alive = False
+        self.event_loop_thread: int = threading.get_ident()
+        self.alive: bool = False
 
     async def result(self) -> Any:
         """Start the thread and return the function's value, or raise its exception.

@@ -103,9 +103,9 @@ class Round:
         options: RenderOptions | None = None,
     ) -> None:
         check_layout(shape)
-        self.turn = turn_or_calls if isinstance(turn_or_calls, Turn) else None
+        self.turn: Turn | None = turn_or_calls if isinstance(turn_or_calls, Turn) else None
         self.calls: tuple[ToolCall, ...] = ()
-        self.closed = False
+        self.closed: bool = False
         self.blocked_results: list[ToolResult] = []
         self._callbacks = callbacks or FormatCallbacks()
         self._layout: ThreadLayout = shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec import structs
@@ -27,7 +27,6 @@ from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.options import LoopOptions, Spending
-from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
 from streamkit.history.content import TextBlock, ToolCallBlock, ToolResponseBlock
@@ -35,6 +34,9 @@ from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools
+
+if TYPE_CHECKING:
+    from streamkit.execution.run.output import RunOutput
 
 __all__ = [
     "LoopState",
@@ -139,13 +141,13 @@ class LoopState:
     """
 
     def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
-        self.context = context
+        self.context: RoundContext = context
         self.contents: list[Content] = []
         self.results: list[ToolResult] = []
         self.turn: Turn | None = None
         self._warnings = RunWarnings()
         self.ended: Ended | None = None
-        self.rounds = 0
+        self.rounds: int = 0
         self.pending: list[ToolCall] = []
         self.state: RunState | None = None
         self.run_key = run_key
@@ -157,13 +159,17 @@ class LoopState:
         self._on_overflow = options.retries.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
-        self.deadline = inf
-        self._output = None if options.output is None else RunOutput(options.output, options.retries.output)
+        self.deadline: float = inf
+        self._output: RunOutput[Any] | None = None
+        if options.output is not None:
+            from streamkit.execution.run.output import RunOutput  # most runs have none
+
+            self._output = RunOutput(options.output, options.retries.output)
         self._final_result: ToolResult | None = None  # of a tool that has ended the run
         self._check_tools()
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
-        self.pauses = 0
+        self.pauses: int = 0
         self.recorder: Recorder | None = None
         if options.checkpoint is not None:
             self.recorder = Recorder(options.checkpoint, run_key, self.layout)
@@ -418,7 +424,7 @@ class LoopState:
                 return error
             self.ended = None
             if is_answered:
-                message = correction(error)
+                message = self._output.correction(error)
                 self.append(self.context.message_update(message), is_round_over=False)
                 if self.recorder is not None:
                     self.recorder.correct(message)

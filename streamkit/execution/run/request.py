@@ -81,10 +81,10 @@ class StreamRequest:
         self._fallbacks = fallbacks
         self._on_overflow = on_overflow
         self._limits = limits
-        self.context = context
+        self.context: RoundContext = context
         self.turn: Turn | None = None
         self.exception: Exception | None = None
-        self.has_events = False
+        self.has_events: bool = False
         self.warnings: list[StreamWarning] = []
         self.failures: list[FailedRequest] = []
 

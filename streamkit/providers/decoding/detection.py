@@ -41,7 +41,7 @@ class HeadMatcher:
     __slots__ = ("is_own",)
 
     def __init__(self, is_own: Callable[[HeadChunk], bool]) -> None:
-        self.is_own = is_own
+        self.is_own: Callable[[HeadChunk], bool] = is_own
 
     def __call__(self, head: bytes) -> bool:
         """Return True if a body with these first bytes can only have the wire's format."""

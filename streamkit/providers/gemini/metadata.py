@@ -98,7 +98,7 @@ class UsageReader:
         self._sink = sink
         self._latest = UsageMetadata()
         self._has_begun = False
-        self.is_pending = False
+        self.is_pending: bool = False
 
     def store(self, counts: UsageMetadata) -> None:
         """Store the counts of a chunk."""

@@ -1,4 +1,4 @@
-"""The parser of Gemini's ``streamGenerateContent`` streams.
+"""The parser of Gemini's streams: candidates, their parts and the thought signatures of these, and how they end.
 
 Wire: https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/thought-signatures
 https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling

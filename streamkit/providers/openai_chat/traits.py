@@ -136,7 +136,7 @@ def _is_own(chunk: HeadChunk) -> bool:
 
 
 #: Returns True if a body with these first bytes can only be a chat stream or a complete chat response.
-is_chat_stream = HeadMatcher(_is_own)
+is_chat_stream: Final = HeadMatcher(_is_own)
 
 # ---------------------------------------------------------------- ids
 
@@ -219,7 +219,10 @@ def call_state(state: str) -> dict[str, Any]:
 
 
 #: Others store nothing and pad no chunk; the usage is always read.
-IMPLIED: Final = {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}}
+IMPLIED: Final[dict[str, Any]] = {
+    "store": False,
+    "stream_options": {"include_usage": True, "include_obfuscation": False},
+}
 
 # ---------------------------------------------------------------- errors
 

@@ -95,8 +95,8 @@ class RepeatedStart:
     __slots__ = ("index", "raw", "sizes")
 
     def __init__(self, raw: Json, index: Any) -> None:
-        self.raw = raw
-        self.index = index
+        self.raw: Json = raw
+        self.index: Any = index
         self.sizes: dict[Hashable, int] = {}
 
     def matches(self, key: Hashable, text: str, delta: str) -> bool:

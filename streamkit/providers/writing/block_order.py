@@ -42,7 +42,7 @@ class SequentialWriter(Writer):
         super().__init__(traits, options)
         self._current: CallText | None = None  # the call that is being written
         self._waiting: deque[CallText | tuple[Event, EventRow]] = deque()
-        self.ends_in_call = False
+        self.ends_in_call: bool = False
 
     def apply(self, event: Event, row: EventRow) -> None:
         """Write an event, or keep it until the current call is over.

@@ -7,7 +7,7 @@ from typing import Any
 
 import cohere.types
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator
@@ -390,7 +390,6 @@ conversations = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(conversations, st.sampled_from([None, "canonical", "origin"]))
 def test_any_conversation_renders_to_messages_that_the_sdk_accepts(contents: list[Content], ids: Any) -> None:
     render(*contents, ids=ids)

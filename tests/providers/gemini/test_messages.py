@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from rendering import request_of
@@ -451,7 +451,6 @@ HISTORY = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(HISTORY)
 def test_any_history_renders_to_contents_that_the_sdk_accepts(history: list[Content]) -> None:
     rendered = render(*history)

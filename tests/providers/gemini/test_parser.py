@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recording_sink import RecordingSink, call_start
 
@@ -626,7 +626,6 @@ def wire_like(draw: Any, names: list[str] | None = None) -> Any:
     return drawn
 
 
-@settings(deadline=None)
 @given(st.lists(wire_like(), max_size=5))
 def test_no_object_raises_as_bytes_or_as_dict(chunks: list[Any]) -> None:
     by_bytes, by_dicts = read(*chunks), read(*chunks, as_dicts=True)
@@ -634,7 +633,6 @@ def test_no_object_raises_as_bytes_or_as_dict(chunks: list[Any]) -> None:
     assert kinds == [entry[0] for entry in by_dicts.recorded]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_raise(data: bytes) -> None:
     sink = RecordingSink()

@@ -6,7 +6,7 @@ from typing import Any
 
 import ollama
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rendering import request_of
 
@@ -344,7 +344,6 @@ conversations = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(conversations, st.sampled_from([None, "canonical", "origin"]))
 def test_any_conversation_renders_to_messages_that_the_server_reads(contents: list[Content], ids: Any) -> None:
     messages = render(*contents, ids=ids).messages

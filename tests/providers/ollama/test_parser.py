@@ -8,7 +8,7 @@ from typing import Any
 import ollama
 import pytest
 import wire_streams
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recording_sink import RecordingSink, call_start
 from shared_data import RecordedStream, recorded_streams
@@ -360,7 +360,6 @@ lines = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(lines, max_size=5), st.randoms(use_true_random=False))
 def test_lines_of_any_shape_never_raise_and_give_the_same_for_every_input_kind(drawn: list[Any], random: Any) -> None:
     read(*drawn)
@@ -372,7 +371,6 @@ def test_lines_of_any_shape_never_raise_and_give_the_same_for_every_input_kind(d
     assert wire_streams.merge_deltas(seen_again) == wire_streams.merge_deltas(seen)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=4))
 def test_bytes_of_any_kind_never_raise(drawn: list[bytes]) -> None:
     parse_frames(*drawn)

@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_streams import Chunk, chat, chat_call, run
 
@@ -423,7 +423,6 @@ PARTS = st.fixed_dictionaries(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai_chat", "mistral"])
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.fixed_dictionaries({}, optional={name: JSON | PARTS | st.lists(PARTS) for name in FIELDS}), max_size=3),
     JSON,
