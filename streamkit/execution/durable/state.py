@@ -349,7 +349,7 @@ def _check_results(state: RunState, results: Mapping[str, Any]) -> dict[str, Too
         call = by_id[call_id]
         if isinstance(value, ToolFailed):
             error = exception_text(value) or f"{call.name} failed."
-            checked[call_id] = ToolResult(call, "error", error=error, exception=value)
+            checked[call_id] = ToolResult(call, "error", error=error, exception=value, cause="failed")
         else:
             checked[call_id] = ToolResult(call, "completed", value)
     return checked
