@@ -126,7 +126,7 @@ class ToolCallDelta(BaseEvent, frozen=True, gc=False, tag="tool_call_delta"):
 
 
 class ToolCallEnd(OfCall, frozen=True, gc=False, tag="tool_call_end"):
-    """The end of a call: the wire reported it, or the turn ended."""
+    """The end of a call: the wire reported it, or its state is decided. ``ToolCallReady`` follows at once or later."""
 
     type: ClassVar[Literal["tool_call_end"]] = "tool_call_end"
 
