@@ -38,6 +38,7 @@ class Accumulator:
         turn_key: the stable name of the turn; by default the wire's response id.
         limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        repair_arguments: whether raw control characters, invalid escapes and trailing commas in arguments are repaired.
 
     Attributes:
         state: what all choices share: events, warnings, the error, limits, the turn's identity.
@@ -66,6 +67,7 @@ class Accumulator:
         turn_key: str | None = None,
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
+        repair_arguments: bool = False,
     ) -> None:
         self.state: TurnState = TurnState(
             provider_name,
@@ -73,6 +75,7 @@ class Accumulator:
             turn_key=turn_key,
             limits=limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
+            repair_arguments=repair_arguments,
         )
         self.keep: Callable[[int], bool] = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None

@@ -101,6 +101,7 @@ class ToolCallBuilder:
         "fast_path",
         "half",
         "index",
+        "is_end_emitted",
         "is_final",
         "joins",
         "kind",
@@ -128,6 +129,7 @@ class ToolCallBuilder:
         self.ref: CallRef | None = None  # set when the start event is emitted
         self.fast_path: bool = False  # started, no repeat pending: a plain delta is appended without further checks
         self.ended: bool = False  # the wire reported its end
+        self.is_end_emitted: bool = False
         self.is_final: bool = False  # it is ready: from then on only metadata is added
         self.deltas_match_text: bool = True  # the emitted deltas add up to the text in force
         self.restated_text: str | None = None  # the text that was emitted in place of the deltas
@@ -288,7 +290,7 @@ class ToolCallBuilder:
         """Whether the argument text in force was scanned or parsed."""
         return self._scanner is not None or self._parsed_size >= 0
 
-    def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
+    def parse_arguments(self, *, recover_trailing_junk: bool, repair: bool) -> ParsedArguments:
         """Return the parsed argument text as if it had ended; ``parsed`` is the same as long as it does not change."""
         text, restated = self.text, ""
         self._parsed_size = len(text)
@@ -296,7 +298,9 @@ class ToolCallBuilder:
             restated = join_surrogates(text[self.restart_offset :])
         if self._has_lone_surrogates:
             text = join_surrogates(text)
-        self._parsed = parsed = finalize_arguments(text, restated, recover_trailing_junk=recover_trailing_junk)
+        self._parsed = parsed = finalize_arguments(
+            text, restated, recover_trailing_junk=recover_trailing_junk, repair=repair
+        )
         return parsed
 
     @property

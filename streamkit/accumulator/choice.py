@@ -17,7 +17,7 @@ from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, Too
 from streamkit.events import (
     BlockEnded,
     BlockStarted,
-    Citation,
+    Compaction,
     File,
     Finished,
     LogProbabilities,
@@ -285,22 +285,32 @@ class Choice:
                 self._state.keep(len(arguments_delta))
             self._state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
-    def citation(self, data: Any) -> None:
+    def citation(self, data: Any, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.citation``."""
+        from streamkit.events.citations import citation_events  # most responses have none
+
         if self._state.refuses(data):
             return
         self._state.start_response()
-        self.add_citations((data,))
-        self._state.events.append(Citation(data, self.index))
+        block = self.add_citations((data,), key)
+        self._state.events += citation_events(data, None if block is None else block.number, self.index)
 
-    def add_citations(self, citations: Iterable[Any]) -> None:
-        """Keep citations with the last text; before any text, for the first one."""
-        if self._last_text is None:
+    def compaction(self, raw: Any, summary: str | None) -> None:
+        """Implement ``ChoiceSink.compaction``."""
+        if not self._state.refuses(raw):
+            self._open("opaque", None).add_raw(raw)
+            self._state.events.append(Compaction(summary and join_surrogates(summary), raw, self.index))
+
+    def add_citations(self, citations: Iterable[Any], key: Hashable = None) -> Block | None:
+        """Keep citations with the block of a key (default: the last text), which is returned, or for the first text."""
+        block = self._last_text if key is None else self._find_block(key)
+        if block is None:
             self.early_citations = self.early_citations or []
             self.early_citations += citations
         else:
-            self._last_text.citations = self._last_text.citations or []
-            self._last_text.citations += citations
+            block.citations = block.citations or []
+            block.citations += citations
+        return block
 
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""
