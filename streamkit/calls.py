@@ -86,6 +86,7 @@ ResultStatus = Literal["completed", "error", "denied", "timed_out", "canceled"]
 #: party may use codes of its own, so ``StreamWarning.code`` and ``Warned.code`` are plain strings.
 TurnWarningCode = Literal[
     "another_error",
+    "arguments_repaired",
     "arguments_restated",
     "arguments_unknown",
     "block_index_reused",
@@ -123,6 +124,7 @@ TurnWarningCode = Literal[
     "transport_error",
     "unexpected_shape",
     "unknown_field",
+    "usage_mismatch",
 ]
 RunWarningCode = Literal[
     "batched_instead",

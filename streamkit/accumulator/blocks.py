@@ -288,7 +288,7 @@ class ToolCallBuilder:
         """Whether the argument text in force was scanned or parsed."""
         return self._scanner is not None or self._parsed_size >= 0
 
-    def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
+    def parse_arguments(self, *, recover_trailing_junk: bool, repair: bool) -> ParsedArguments:
         """Return the parsed argument text as if it had ended; ``parsed`` is the same as long as it does not change."""
         text, restated = self.text, ""
         self._parsed_size = len(text)
@@ -296,7 +296,9 @@ class ToolCallBuilder:
             restated = join_surrogates(text[self.restart_offset :])
         if self._has_lone_surrogates:
             text = join_surrogates(text)
-        self._parsed = parsed = finalize_arguments(text, restated, recover_trailing_junk=recover_trailing_junk)
+        self._parsed = parsed = finalize_arguments(
+            text, restated, recover_trailing_junk=recover_trailing_junk, repair=repair
+        )
         return parsed
 
     @property

@@ -169,16 +169,17 @@ class ReadyCalls:
         """
         if call.is_examined or not call.parts or call.parts[-1][-1] != "}" or structure_size(call.text) > OBJECT_SIZE:
             return None
-        parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+        state = self._state
+        parsed = call.parse_arguments(recover_trailing_junk=state.recover_trailing_junk, repair=state.repair_arguments)
         return parsed if parsed.state == "complete" and parsed.warning is None else None
 
     def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
         if (parsed := call.parsed) is not None:
             return parsed
-        size = structure_size(call.text)  # many small values cost more as objects than as text
-        if size > OBJECT_SIZE and not self._state.keep(size):
+        state, size = self._state, structure_size(call.text)  # many small values cost more as objects than as text
+        if size > OBJECT_SIZE and not state.keep(size):
             return call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
-        return call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+        return call.parse_arguments(recover_trailing_junk=state.recover_trailing_junk, repair=state.repair_arguments)
 
     def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:
         """Set a call's final state and emit it, after its argument text; return its value."""

@@ -54,6 +54,9 @@ class Turn(ChoiceView):
         turn_key: the stable name of the turn, a part of its calls' ids; by default the wire's response id.
         limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        repair_arguments: whether arguments count as complete whose errors have one meaning only: within strings, raw
+            control characters and backslashes that begin no escape are escaped, and trailing commas are dropped, with
+            the warning ``arguments_repaired``. Missing quotes and brackets are never added.
         leaked_markup: how to treat a model's own tool-call markup that its server leaves in the text (DSML, DeepSeek's
             and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is removed. ``recover``: it becomes
             calls, in its position in the content; what does not parse stays text. The last two also clean the names of
@@ -107,6 +110,7 @@ class Turn(ChoiceView):
         *,
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
+        repair_arguments: bool = False,
         leaked_markup: LeakedMarkup = "keep",
         tools: Collection[str] | None = None,
         endpoint: str | None = None,
@@ -120,6 +124,7 @@ class Turn(ChoiceView):
             turn_key=turn_key,
             limits=limits,
             recover_trailing_junk=recover_trailing_junk,
+            repair_arguments=repair_arguments,
         )
         super().__init__(self._accumulator.choice(0), self._accumulator.state)
         if endpoint:

@@ -321,6 +321,7 @@ class LoopState:
                 turn_key=turn_key,
                 limits=self.options.turn.limits,
                 leaked_markup=self.options.turn.leaked_markup,
+                repair_arguments=self.options.turn.repair_arguments,
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
