@@ -140,8 +140,8 @@ STREAMS: dict[str, dict[str, list[Chunk]]] = {
     },
 }  # fmt: skip
 
-#: Events of Anthropic that are already unpacked are a form of bedrock_invoke's input.
-READABLE = {("anthropic", "bedrock_invoke")}
+#: Events of these that are already unpacked are a form of bedrock_invoke's input.
+READABLE = {(wire, "bedrock_invoke") for wire in ("anthropic", "openai_chat", "bedrock_converse")}
 PAIRS = list(itertools.permutations(STREAMS, 2))
 UNREADABLE = [pair for pair in PAIRS if pair not in READABLE]
 

@@ -200,7 +200,10 @@ class OllamaParser:
         prompt, output = as_integer(line.get("prompt_eval_count")), as_integer(line.get("eval_count"))
         if prompt is not None or output is not None:
             counts = {name: value for name, value in line.items() if str(name).endswith(("_count", "_duration"))}
-            self._sink.usage(Usage(prompt, output, raw=counts))
+            cached = as_integer(
+                line.get("prompt_eval_cached_count")
+            )  # of the prompt (https://docs.ollama.com/api/usage)
+            self._sink.usage(Usage(prompt, output, cache_read_tokens=cached, raw=counts))
         reason = line.get("done_reason")
         if is_reason(reason):
             self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
