@@ -27,6 +27,7 @@ __all__ = [
     "ErrorCause",
     "ErrorCode",
     "ErrorKind",
+    "FailedRequest",
     "Finish",
     "FinishReason",
     "MarkupFamily",
@@ -88,6 +89,7 @@ ErrorCause = Literal["invalid_arguments", "unknown_tool", "failed", "raised"]
 #: party may use codes of its own, so ``StreamWarning.code`` and ``Warned.code`` are plain strings.
 TurnWarningCode = Literal[
     "another_error",
+    "arguments_repaired",
     "arguments_restated",
     "arguments_unknown",
     "block_index_reused",
@@ -114,6 +116,7 @@ TurnWarningCode = Literal[
     "orphan_annotation",
     "orphan_delta",
     "other_choice",
+    "other_model_usage",
     "repeated_arguments",
     "repeated_call",
     "second_signature",
@@ -124,6 +127,7 @@ TurnWarningCode = Literal[
     "transport_error",
     "unexpected_shape",
     "unknown_field",
+    "usage_mismatch",
 ]
 RunWarningCode = Literal[
     "batched_instead",
@@ -136,6 +140,7 @@ RunWarningCode = Literal[
     "repeated_id",
     "request_retried",
     "tool_abandoned",
+    "turn_interrupted",
     "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
@@ -367,6 +372,28 @@ class StreamError(Struct, frozen=True):
         force_setattr(self, "message", redact_message(self.message))
         if self.raw is not None:
             force_setattr(self, "raw", redact_value(self.raw))
+
+
+class FailedRequest(Struct, frozen=True):
+    """A request that ended in an error.
+
+    Attributes:
+        provider: the name of the provider that was requested.
+        model: the model that was requested, or else reported; None if unknown.
+        endpoint: the address of the server, without anything that may be secret; None if unknown.
+        error: what ended it.
+    """
+
+    provider: str
+    model: str | None
+    endpoint: str | None
+    error: StreamError
+
+    @property
+    def target(self) -> str:
+        """What was requested: the provider's name, the model and the address, as far as they are known."""
+        model = None if self.model is None else f"model {self.model}"
+        return ", ".join([fact for fact in (self.provider, model, self.endpoint) if fact is not None])
 
 
 class TokenLogProbability(Struct, frozen=True, gc=False):

@@ -72,7 +72,7 @@ class Choice:
 
     def __init__(self, state: TurnState, index: int) -> None:
         self._state = state
-        self.index = index
+        self.index: int = index
         self.blocks: list[Block] = []
         self.provider_finish: Finish | None = None
         self.effective_finish: Finish | None = None
@@ -305,6 +305,15 @@ class Choice:
             self._open("opaque", None).add_raw(raw)
             self._state.events.append(Compaction(summary and join_surrogates(summary), raw, self.index))
 
+    def take_citations(self, other: Choice) -> None:
+        """Take the citations of another choice, which sent nothing else."""
+        for citation in other._early_citations or ():
+            if self._last_text is not None:
+                self._last_text.citations = _append(self._last_text.citations, citation)
+            else:
+                self._early_citations = _append(self._early_citations, citation)
+        other._early_citations = None
+
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""
         self._state.start_response()
@@ -416,6 +425,11 @@ class Choice:
         self._state.events.append(BlockEnded(block.kind, block.number, signature, metadata, self.index))
 
     # ---------------------------------------------------------------- the end
+
+    @property
+    def open_block(self) -> Block | None:
+        """The block that was the last one and had no end, also after ``close``; None if there is none."""
+        return self._last
 
     def close(self, *, confirmed: bool) -> None:
         """End the choice: decide the states of its calls and its finish.

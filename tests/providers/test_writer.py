@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from properties.test_linear_cost import count_work
 
@@ -142,7 +142,6 @@ def interleavings(draw: Any) -> tuple[list[dict[str, Any]], list[Event]]:
     return values, [*events, Finished("tool_calls")]
 
 
-@settings(max_examples=60, deadline=None)
 @given(interleavings(), st.sampled_from(TARGETS))
 def test_interleaved_calls_are_the_same_calls_on_every_wire(
     drawn: tuple[list[dict[str, Any]], list[Event]], target: str
@@ -156,7 +155,6 @@ def test_interleaved_calls_are_the_same_calls_on_every_wire(
     assert "changed_call" not in live.omitted
 
 
-@settings(max_examples=60, deadline=None)
 @given(interleavings(), st.sampled_from(SEQUENTIAL + INTERLEAVED))
 def test_a_delta_waits_only_for_the_call_before_it(
     drawn: tuple[list[dict[str, Any]], list[Event]], target: str
@@ -555,7 +553,6 @@ ODD_EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(ODD_EVENTS, max_size=8), st.sampled_from(TARGETS), st.booleans())
 def test_no_event_makes_a_writer_raise_and_every_frame_can_be_read(
     events: list[Event], target: str, stream: bool
@@ -573,7 +570,6 @@ def test_no_event_makes_a_writer_raise_and_every_frame_can_be_read(
 # ---------------------------------------------------------------- bodies
 
 
-@settings(max_examples=60, deadline=None)
 @given(interleavings(), st.sampled_from(TARGETS), st.booleans(), st.booleans())
 def test_a_body_is_the_same_turn_as_the_stream(
     drawn: tuple[list[dict[str, Any]], list[Event]], target: str, reasons: bool, refuses: bool

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from streamkit import providers
 from streamkit.accumulator import Limits
-from streamkit.calls import Usage
+from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
@@ -47,8 +47,9 @@ class Budget(Struct, frozen=True):
         tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them, if
             the model would be asked again. None for no limit.
         cost: the same for the sum of ``price``.
-        calls: calls of tools. Further calls get ``canceled`` results, and the run ends ``budget`` after that round; the
-            call of a structured output does not count. With it no call starts before its turn ends.
+        calls: calls of tools that may run, also if they are denied then, or fail. Further calls get ``canceled``
+            results, and the run ends ``budget`` after that round; the call of a structured output does not count. With
+            it no call starts before its turn ends.
         price: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
             have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``cost``. None if there are
             no prices.
@@ -156,14 +157,11 @@ class Spending:
             self._cost += self._budget.price_of(turn)
         return self._cost
 
-    @property
-    def calls_left(self) -> int | None:
-        """How many calls may still run; None if that is not limited."""
-        return None if self._budget.calls is None else max(0, self._budget.calls - self._calls)
-
-    def add_calls(self, turn: Turn) -> None:
-        """Count the calls of a turn that may run."""
-        self._calls += len(turn.executable)
+    def count_calls(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        """Count the calls of a turn; return those that may not run, because none is left for them."""
+        left = len(calls) if self._budget.calls is None else max(0, self._budget.calls - self._calls)
+        self._calls += len(calls)
+        return calls[left:]
 
     def is_over_budget(self, turn: Turn | None) -> bool:
         """Return True if all turns together have spent more than a limit."""
@@ -232,10 +230,12 @@ class TurnOptions(Struct, frozen=True):
     Attributes:
         limits: the upper bounds of a turn; None for the default ones.
         leaked_markup: what happens with tool-call markup in the text, as for ``Turn``.
+        repair_arguments: whether arguments with errors that have one meaning only are repaired, as for ``Turn``.
     """
 
     limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
+    repair_arguments: bool = False
 
 
 class LoopOptions(Struct, frozen=True):

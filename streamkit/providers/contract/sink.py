@@ -102,6 +102,10 @@ class ChoiceSink(Protocol):
 class Sink(Protocol):
     """The sink of one turn. ``choice(0)`` always exists, others if the request asked for several."""
 
+    @property
+    def model(self) -> str | None:
+        """The model that the response names, or else the requested one; None if neither is known."""
+
     def choice(self, index: int) -> ChoiceSink:
         """Return the sink of the choice with that index."""
 

@@ -1,4 +1,4 @@
-"""The parser of Gemini's ``streamGenerateContent`` streams.
+"""The parser of Gemini's streams: candidates, their parts and the thought signatures of these, and how they end.
 
 Wire: https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/thought-signatures
 https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
@@ -182,9 +182,9 @@ class GeminiParser:
                         if text and text.__class__ is str and part.thoughtSignature is None and part.thought is None:
                             state.text(text)
                             if part.functionCall is not None:
-                                state.read_call(part.functionCall, None)
+                                state.read_call(part.functionCall, None, number)
                         elif part.functionCall is not None and text is None:
-                            state.read_call(part.functionCall, part.thoughtSignature)
+                            state.read_call(part.functionCall, part.thoughtSignature, number)
                         else:
                             self._read_part(state, part, source, at, number)
                             state.end_signed()
@@ -338,7 +338,7 @@ class GeminiParser:
         elif text:
             self._report_signed(state, text, signature, is_thought=is_thought)
         if call is not None:
-            state.read_call(call, signature)
+            state.read_call(call, signature, number)
         elif not text:
             has_data = _read_data(self._raw_part(source, at, number), choice, is_thought=is_thought)
             if not has_data and signature is not None:

@@ -72,7 +72,7 @@ class OpenItem:
         self.annotations: list[Any] = []
         self.logprobs: list[Any] = []
         self.position: Json = {}
-        self.part_count = 0
+        self.part_count: int = 0
         self._counts: dict[str, int] = {}
 
     def start_part(self, kind: str, block: int) -> None:

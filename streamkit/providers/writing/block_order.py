@@ -45,7 +45,7 @@ class SequentialWriter(Writer):
         self._waiting: deque[CallText | tuple[Event, EventRow]] = deque()
         self._indexes: dict[tuple[str, int], int] = {}  # of the open texts, by the wire's kind and the block's number
         self._index_count = 0
-        self.ends_in_call = False
+        self.ends_in_call: bool = False
 
     def apply(self, event: Event, row: EventRow) -> None:
         """Write an event, or keep it until the current call is over.

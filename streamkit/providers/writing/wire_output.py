@@ -98,8 +98,8 @@ class WireOutput:
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         self.traits = traits
-        self.response_id = options.response_id
-        self.model = options.model
+        self.response_id: str | None = options.response_id
+        self.model: str | None = options.model
         self.omitted: dict[OmittedKind, str] = {}
         self.usage: Usage | None = None
         self.finish: Finished | None = None
@@ -116,6 +116,11 @@ class WireOutput:
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
         self._own_state: Mapping[str, Any] | None = None
+
+    def take_facts(self, first: WireOutput) -> None:
+        """Take the facts about the response from the writer of its first choice."""
+        self.usage, self.metadata = first.usage, first.metadata
+        self.response_id, self.model = first.response_id, first.model
 
     # ------------------------------------------------------------ frames
 

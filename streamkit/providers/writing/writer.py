@@ -135,7 +135,7 @@ class Writer(WireOutput):
         self._end_blocks()
         self._is_closed = True
         if self.error is None and self.finish is None:
-            self.error = _TRUNCATED
+            self.error: StreamError | None = _TRUNCATED
         self.end()
         if self._chunks is None:
             return self._take()
@@ -180,11 +180,11 @@ class Writer(WireOutput):
 
     def _started(self, event: ResponseStarted) -> None:
         if not self._has_begun:
-            self.response_id = self.response_id or event.response_id
-            self.model = self.model or event.model
+            self.response_id: str | None = self.response_id or event.response_id
+            self.model: str | None = self.model or event.model
             if event.provider is not None and self.traits.is_from_provider({"provider": event.provider}):
                 self.is_same_wire = True
-                self.metadata = event.metadata
+                self.metadata: Mapping[str, Any] = event.metadata
             self._begin_once()
 
     def _call_start(self, event: ToolCallStart) -> None:

@@ -58,7 +58,7 @@ class MarkupReporter:
     ) -> None:
         self.recovers = recovers
         self.families = families
-        self.cleans_names = "harmony" in families
+        self.cleans_names: bool = "harmony" in families
         self._tools = None if tools is None else frozenset(tools)
         self._accumulator = accumulator
         self._reported: set[tuple[str, str]] = set()
@@ -114,7 +114,7 @@ class MarkupFilter:
     """
 
     def __init__(self, choice: Choice, reporter: MarkupReporter) -> None:
-        self.has_searched = False
+        self.has_searched: bool = False
         self._choice = choice
         self._reporter = reporter
         self._recovers = reporter.recovers
