@@ -41,7 +41,7 @@ class ReadyCalls:
         self._choice = choice
         self._followable: list[ToolCallBuilder] = []  # to be decided if another call begins
         self._unfinished: list[ToolCallBuilder] = []  # opened since the last finish reason
-        self._first_calls: dict[tuple[str, str], ToolCallBuilder] = {}  # without ids, by name and arguments
+        self._first_calls: dict[tuple[str | None, str, str], ToolCallBuilder] = {}  # by id, name and arguments
 
     def add(self, call: ToolCallBuilder) -> None:
         """Add a call that was opened."""
@@ -125,18 +125,18 @@ class ReadyCalls:
         for call in calls:
             final = call.final
             if final is None:
-                may_be_truncated = call is last_call and (is_cut_short or not confirmed)
-                final = self.decide(call, self._state_at_end(call, confirmed and not is_cut_short, may_be_truncated))
+                is_finished = confirmed and not is_cut_short
+                state: CallState
+                if not call.name:
+                    state = "invalid"
+                elif call.kind == "custom":
+                    state = "complete" if is_finished else "incomplete"
+                elif not call.parts and call is last_call and not (is_finished or self._state.traits.whole_calls):
+                    state = "incomplete"  # its arguments may have been lost
+                else:
+                    state = self._parse(call).state
+                final = self.decide(call, state)
             call.state = final.state
-
-    def _state_at_end(self, call: ToolCallBuilder, is_finished: bool, may_be_truncated: bool) -> CallState:
-        if not call.name:
-            return "invalid"
-        if call.kind == "custom":
-            return "complete" if is_finished else "incomplete"
-        if not call.parts and may_be_truncated and not self._state.traits.whole_calls:
-            return "incomplete"  # its arguments may have been lost
-        return self._parse(call).state
 
     def completed_call(
         self, calls: Sequence[ToolCallBuilder], index: int, last_call: ToolCallBuilder | None
@@ -169,16 +169,17 @@ class ReadyCalls:
         """
         if call.is_examined or not call.parts or call.parts[-1][-1] != "}" or structure_size(call.text) > OBJECT_SIZE:
             return None
-        parsed = call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+        state = self._state
+        parsed = call.parse_arguments(recover_trailing_junk=state.recover_trailing_junk, repair=state.repair_arguments)
         return parsed if parsed.state == "complete" and parsed.warning is None else None
 
     def _parse(self, call: ToolCallBuilder) -> ParsedArguments:
         if (parsed := call.parsed) is not None:
             return parsed
-        size = structure_size(call.text)  # many small values cost more as objects than as text
-        if size > OBJECT_SIZE and not self._state.keep(size):
+        state, size = self._state, structure_size(call.text)  # many small values cost more as objects than as text
+        if size > OBJECT_SIZE and not state.keep(size):
             return call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
-        return call.parse_arguments(recover_trailing_junk=self._state.recover_trailing_junk)
+        return call.parse_arguments(recover_trailing_junk=state.recover_trailing_junk, repair=state.repair_arguments)
 
     def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:
         """Set a call's final state and emit it, after its argument text; return its value."""
@@ -199,9 +200,10 @@ class ReadyCalls:
         if parsed is not None:
             if parsed.problem is not None:
                 self.warn_call(call, "invalid_arguments", parsed.problem)
-            if call.raw_id is None and state == "complete":
-                if self._first_calls.setdefault((call.name, call.text), call) is not call:
-                    self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same arguments")
+            if state == "complete":
+                same = "arguments" if call.raw_id is None else "id and arguments"
+                if self._first_calls.setdefault((call.raw_id, call.name, call.text), call) is not call:
+                    self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same {same}")
         final = call.set_final(state)
         self._state.events.append(ToolCallReady(final, self._choice))
         return final

@@ -96,9 +96,9 @@ class EventWatchers:
 
 try:
     from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        f"streamkit.bridges.dbos needs {error.name}: pip install 'streamkit[dbos]'", name=error.name
+        f"streamkit.bridges.dbos needs {_error.name}: pip install 'streamkit[dbos]'", name=_error.name
     ) from None
 
 

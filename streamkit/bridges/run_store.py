@@ -156,7 +156,7 @@ class Claim:
     def __init__(self, store: RunStore, run_key: str, worker: str, seconds: float, entries: list[RunEntry]) -> None:
         self.run_key = run_key
         self.entries = entries
-        self.is_lost = False
+        self.is_lost: bool = False
         self._store = store
         self._worker = worker
         self._seconds = seconds

@@ -8,16 +8,17 @@ conversation, ``scheduler`` which calls may start, ``policies`` how calls are ru
 run, ``context`` what a request is made from. ``executor`` runs all calls of a round, ``execution`` is the
 caller's side of that.
 
-``shared`` queues the calls of many streams. ``durable``: the ``entries`` of a run, which ``recorder`` hands to the
-caller's ``checkpoint``, and the ``state`` of a run that was left. ``run``: the loop, which makes requests until an end.
+``shared`` queues the calls of many streams, and ``executors`` runs those of a turn, a list or many streams.
+
+``durable``: the ``entries`` of a run, which ``recorder`` hands to the caller's ``checkpoint``, and the ``state`` of a
+run that was left. ``run``: the loop, which makes requests until an end.
 
 All of it works on asyncio and trio. Whatever decides about streams must be in the packages below, not here.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamkit.calls import Ended
 from streamkit.execution.durable.entries import (
@@ -40,12 +41,7 @@ from streamkit.execution.round.context import (
     Target,
     finalize_tool_execution,
 )
-from streamkit.execution.round.execution import (
-    Execution,
-    Schedule,
-    execute_tool_calls_batched,
-    execute_tool_calls_sequentially,
-)
+from streamkit.execution.round.execution import Execution, Schedule
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.loop import run_loop
@@ -53,8 +49,15 @@ from streamkit.execution.run.options import Budget, Retries, TurnOptions
 from streamkit.execution.run.run import Run
 from streamkit.reading.stream_reader import StreamReader, read
 from streamkit.reading.time_limits import Timeouts
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from streamkit.execution.executors import (
+        ExecutorOptions,
+        SharedExecution,
+        execute_tool_calls_batched,
+        execute_tool_calls_sequentially,
+    )
     from streamkit.execution.run.notifications import Notifier, ToolNotification
     from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 
@@ -70,6 +73,7 @@ __all__ = [
     "Ended",
     "EndedStream",
     "Execution",
+    "ExecutorOptions",
     "Notifier",
     "OnOverflow",
     "QueuedCall",
@@ -84,6 +88,7 @@ __all__ = [
     "RunState",
     "Schedule",
     "SharedAccumulator",
+    "SharedExecution",
     "StreamReader",
     "Target",
     "ThreadUpdate",
@@ -99,23 +104,16 @@ __all__ = [
     "run_loop",
 ]
 
-_LAZY_IMPORTS = {  # few programs use them
-    "EndedStream": "shared",
-    "Notifier": "run.notifications",
-    "QueuedCall": "shared",
-    "SharedAccumulator": "shared",
-    "ToolNotification": "run.notifications",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _LAZY_IMPORTS.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the lazily loaded names too."""
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_names(  # a run uses none of them
+    __name__,
+    {
+        "executors": (
+            "ExecutorOptions",
+            "SharedExecution",
+            "execute_tool_calls_batched",
+            "execute_tool_calls_sequentially",
+        ),
+        "shared": ("EndedStream", "QueuedCall", "SharedAccumulator"),
+        "run.notifications": ("Notifier", "ToolNotification"),
+    },
+)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, aclosing, nullcontext
 from functools import partial
 from operator import is_
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import anyio
@@ -86,8 +86,9 @@ class Attempt:
         self._client_body = body
         self._stored = stored
         self._as_array = route.as_array
-        self.target = target = providers.get(upstream.provider)
-        self.client = client_provider(route, target)
+        target = providers.get(upstream.provider)
+        self.target: Provider = target
+        self.client: Provider = client_provider(route, target)
         self.changes: list[str] = []
         if stored is not None and target.package != self.client.package:
             refuse_references_to_openai(body)
@@ -96,8 +97,8 @@ class Attempt:
         )
         contents = restore_state(request.contents, self.changes)
         is_restored = not all(map(is_, contents, request.contents))
-        self.request = copy_with(request, contents=contents) if is_restored else request
-        self.model = upstream.model_for(request.settings.model)
+        self.request: Request = copy_with(request, contents=contents) if is_restored else request
+        self.model: str = upstream.model_for(request.settings.model)
         self._body = providers.render_request(
             self.request,
             target,
@@ -112,7 +113,7 @@ class Attempt:
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
         self.defect: UsageError | None = None
-        self.has_ended = False
+        self.has_ended: bool = False
 
     def prepare(self) -> Conversion:
         """Return the conversion of the response, made when it is first needed: the request does not wait for it."""
@@ -180,16 +181,25 @@ class Attempt:
             model=self.model,
         )
         seconds = self._upstream.first_event_timeout
+        limits = None if seconds is None else TimeLimits(first_event=seconds)
+        started = None if seconds is None else anyio.current_time()
+        # Without a limit no cancel scope is opened, which costs more than the rest of this method.
+        limited = nullcontext() if seconds is None else anyio.move_on_after(seconds)
         try:
-            if seconds is None:
-                response = await self._ask(request, stack)
-                return Source(self.prepare().turn, response)
-            limits, started = TimeLimits(first_event=seconds), anyio.current_time()
-            with anyio.move_on_after(seconds):
-                response = await self._ask(request, stack)
+            with cast("AbstractContextManager[object, bool]", limited):  # True at the limit
+                try:
+                    asked = open_response(self._upstream, request)
+                    opened = asked if self.watch is None else self.watch(request, asked)
+                    response = await opened.__aenter__()
+                except UsageError as error:
+                    self.defect = error
+                    raise
+                stack.push_async_exit(partial(_close, opened))
+                self.response_headers = headers_of(response)
                 return Source(self.prepare().turn, response, limits=limits, started=started)
             failed = Source(self.prepare().turn, ())
-            failed.error = limits.error(anyio.current_time(), has_first_event=False)
+            if limits is not None:  # else nothing ends the wait
+                failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 raise
@@ -198,19 +208,6 @@ class Attempt:
             failed = Source(self.prepare().turn, ())
             failed.report(error)
         return failed
-
-    async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
-        """Send the request; return the response, which the stack closes."""
-        try:
-            asked = open_response(self._upstream, request)
-            opened = asked if self.watch is None else self.watch(request, asked)
-            response = await opened.__aenter__()
-        except UsageError as error:
-            self.defect = error
-            raise
-        stack.push_async_exit(partial(_close, opened))
-        self.response_headers = headers_of(response)
-        return response
 
 
 async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> bool | None:
@@ -255,7 +252,7 @@ class Conversion:
         used_ids = [
             block.id for content in request.contents for block in content.blocks if isinstance(block, ToolCallBlock)
         ]
-        self.turn = Turn(
+        self.turn: Turn = Turn(
             target,
             secrets.token_hex(12),  # some wires have no response id, and ids must differ between responses
             endpoint=upstream.endpoint,
@@ -268,7 +265,7 @@ class Conversion:
         # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
         kind = client.traits.reasoning_kind
         self._shown_kind = None if kind == "text" or client.package == target.package else kind
-        self.writer = writer
+        self.writer: Writer = writer
         # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
         self._shows_model = client.package == target.package and model == request.settings.model
         # Also of a response that fails before it starts.

@@ -73,7 +73,7 @@ class CacheMark(TypedDict, total=False):
 
 class _StoredModel(BaseModel):
     # Fields that a later version or another program wrote are kept, so that reading and writing back loses nothing.
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     @model_validator(mode="before")
     @classmethod

@@ -56,10 +56,10 @@ class ToolContext(Generic[Deps]):
         progress: Callable[[Any], object] | None = None,
         canceled: Callable[[], bool] | None = None,
     ) -> None:
-        self.call = call
-        self.id = call.id if id is None else id
-        self.deps = deps
-        self.turn = turn
+        self.call: ToolCall = call
+        self.id: str = call.id if id is None else id
+        self.deps: Deps = deps
+        self.turn: Any = turn
         self._progress = progress
         self._canceled = canceled
 

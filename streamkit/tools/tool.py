@@ -70,6 +70,8 @@ class Tool(Generic[P, R]):
         exclusive: whether no other call runs at the same time; earlier calls end first, later ones start after it.
         eager: whether it may start before the turn has ended, and is harmless if the turn then fails.
         limit: how many calls of it may run at once; None means no limit but the run's.
+        ends_run: whether a ``completed`` result ends the run, after the other calls of its round; the value is
+            ``run.output``. Executors take no notice of it.
         conflicts_with: names of tools whose calls do not run at the same time as its own (its own name: its calls run
             one after another). It holds in both directions. Of two conflicting calls, the model's first starts first.
         strict: whether the provider enforces the schema, if it has such a mode; if its mode holds for all tools of a
@@ -106,6 +108,7 @@ class Tool(Generic[P, R]):
         "describe",
         "description",
         "eager",
+        "ends_run",
         "exclusive",
         "fields",
         "function",
@@ -131,6 +134,7 @@ class Tool(Generic[P, R]):
         exclusive: bool = False,
         eager: bool = False,
         limit: int | None = None,
+        ends_run: bool = False,
         conflicts_with: Collection[str] = (),
         strict: bool = False,
         describe: Describe | None = None,
@@ -145,22 +149,23 @@ class Tool(Generic[P, R]):
         if kind != "function" or grammar is not None:
             check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
         paragraph, described = docstring_of(function)
-        self.function = function
+        self.function: Callable[P, R] | None = function
         self.description: str = paragraph if description is None else description
         self.approval: ApprovalPolicy = approval
-        self.timeout = timeout
-        self.exclusive = exclusive
-        self.eager = eager
-        self.limit = limit
-        self.conflicts_with = frozenset(conflicts_with)
-        self.strict = strict
-        self.describe = describe
+        self.timeout: float | None = timeout
+        self.exclusive: bool = exclusive
+        self.eager: bool = eager
+        self.limit: int | None = limit
+        self.ends_run: bool = ends_run
+        self.conflicts_with: frozenset[str] = frozenset(conflicts_with)
+        self.strict: bool = strict
+        self.describe: Describe | None = describe
         self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
         if fields is not None:
             check_fields(self.name, fields)
         self.declaration: Mapping[str, Any] | None = None
         self.kind: CallKind = kind
-        self.grammar = grammar
+        self.grammar: Grammar | None = grammar
         self.function_kind: FunctionKind = kind_of(function)
         self._schema: Signature | None = None
         self._text_parameter = TEXT_FIELD  # of a custom tool: the parameter of the function that takes the text
@@ -272,6 +277,7 @@ class ToolOptions(TypedDict, total=False):
     exclusive: bool
     eager: bool
     limit: int | None
+    ends_run: bool
     conflicts_with: Collection[str]
     strict: bool
     describe: Describe | None
@@ -305,8 +311,8 @@ def tool(
         function: the function to run.
         kind: as for ``Tool``.
         grammar: as for ``Tool``.
-        options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``conflicts_with``,
-            ``strict``, ``describe``, ``fields``, ``name``, ``description``.
+        options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``ends_run``,
+            ``conflicts_with``, ``strict``, ``describe``, ``fields``, ``name``, ``description``.
     """
 
     def to_tool(function: Callable[..., Any]) -> Tool[..., Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter, WithJsonSchema
@@ -79,7 +79,7 @@ class StoredResult(BaseModel):
         metadata: as in ``ToolResult``.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     call_id: str
     status: ResultStatus
@@ -104,7 +104,7 @@ class StoredResult(BaseModel):
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     version: Literal[1] = 1
     run_key: Annotated[str, Field(min_length=1)]
@@ -278,7 +278,7 @@ class Replay:
         first = self.first
         self.shape: ThreadLayout = first.shape
         self._request = first  # the last one
-        self.context = RoundContext(
+        self.context: RoundContext = RoundContext(
             list(first.history or ()),
             [],
             first.tool_choice,

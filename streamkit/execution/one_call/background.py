@@ -24,6 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -242,16 +243,15 @@ class CallTasks:
         self._tasks.pop(number, None)  # the task ends here; a callback at its end would cost one of the event loop
 
 
+@dataclass(slots=True, eq=False)
 class _CoalescedProgress:
     """An unread progress report. A newer one may replace its value."""
 
-    __slots__ = ("call", "value")
-
-    def __init__(self, event: ToolProgress) -> None:
-        self.call = event.call
-        self.value = event.value
+    call: CallRef
+    value: Any
 
 
+@dataclass(slots=True, eq=False)
 class EventQueue:
     """A queue of events for one reader. Writing never waits.
 
@@ -259,12 +259,12 @@ class EventQueue:
     ``PROGRESS_BOUND`` reports and one for each call are kept.
     """
 
-    def __init__(self) -> None:
-        self._events: deque[Event | _CoalescedProgress] = deque()
-        self._newest: dict[CallRef, _CoalescedProgress] = {}  # the newest unread report of each call
-        self._progress_count = 0
-        self._wake: anyio.Event | None = None
-        self.closed = False
+    closed: bool = False
+    _events: deque[Event | _CoalescedProgress] = field(default_factory=deque)
+    _newest: dict[CallRef, _CoalescedProgress] = field(default_factory=dict)  # the newest unread report of each call
+    _progress_count: int = 0
+    #: Called when there is another event to read, and at the end.
+    listener: Callable[[], object] | None = None
 
     def put(self, event: Event) -> None:
         """Add an event; after ``close`` do nothing."""
@@ -275,23 +275,23 @@ class EventQueue:
             if newest is not None and self._progress_count >= PROGRESS_BOUND:
                 newest.value = event.value
                 return
-            self._newest[event.call] = report = _CoalescedProgress(event)
+            self._newest[event.call] = report = _CoalescedProgress(event.call, event.value)
             self._progress_count += 1
             self._events.append(report)
         else:
             self._events.append(event)
-        if self._wake is not None:
-            self._wake.set()
+        if self.listener is not None:
+            self.listener()
 
     def close(self) -> None:
-        """Declare that no event follows."""
-        self.closed = True
-        if self._wake is not None:
-            self._wake.set()
+        """Declare that no event follows. Idempotent."""
+        was_closed, self.closed = self.closed, True
+        if self.listener is not None and not was_closed:
+            self.listener()
 
     async def get(self) -> Event | None:
         """Return the next event, waiting for it; None if the queue is closed and empty."""
-        return self._pop() if await self._has_events() else None
+        return self.pop() if await self._has_events() else None
 
     async def get_all(self) -> list[Event]:
         """Return all events, waiting for the first; none if the queue is closed and empty."""
@@ -302,17 +302,18 @@ class EventQueue:
         while not self._events:
             if self.closed:
                 return False
-            if self._wake is None or self._wake.is_set():
-                self._wake = anyio.Event()
-            await self._wake.wait()
+            wake = anyio.Event()
+            self.listener = wake.set
+            await wake.wait()
         return True
 
     def drain(self) -> list[Event]:
         """Remove and return all events."""
-        return [self._pop() for _ in range(len(self._events))]
+        return [event for _ in range(len(self._events)) if (event := self.pop()) is not None]
 
-    def _pop(self) -> Event:
-        event = self._events.popleft()
+    def pop(self) -> Event | None:
+        """Remove and return the next event; None if there is none."""
+        event = self._events.popleft() if self._events else None
         if not isinstance(event, _CoalescedProgress):
             return event
         self._progress_count -= 1
@@ -355,8 +356,8 @@ class WorkerThread:
         self._value: Any = None
         self._error: BaseException | None = None
         self._returned: list[Callable[[], object]] = []
-        self.event_loop_thread = threading.get_ident()
-        self.alive = False
+        self.event_loop_thread: int = threading.get_ident()
+        self.alive: bool = False
 
     async def result(self) -> Any:
         """Start the thread and return the function's value, or raise its exception.

@@ -10,16 +10,20 @@ It must not depend on who watches, on streams or on providers; ``execution`` is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.errors import UsageError
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
-from streamkit.execution.one_call.attempt import ToolAttempt
+from streamkit.execution.one_call.attempt import AroundCall, ToolAttempt
 from streamkit.execution.one_call.background import CallTasks, EventQueue
 from streamkit.execution.one_call.prepare import (
+    Approve,
     PreparedCall,
     apply_approval,
     approval_failed_result,
@@ -31,13 +35,72 @@ from streamkit.execution.one_call.prepare import (
     stopped_result,
     to_result_event,
 )
-from streamkit.execution.round.policies import EagerCalls, ExecutionOptions
+from streamkit.execution.round.policies import EagerCalls
 from streamkit.execution.round.round import Round
-from streamkit.execution.round.scheduler import OccupiedPlace
-from streamkit.execution.round.thread_update import ThreadUpdate, to_sendable_result
-from streamkit.tools import Approval
+from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
+from streamkit.execution.round.thread_update import ThreadLayout, ThreadUpdate, check_layout, to_sendable_result
+from streamkit.reading.time_limits import Timeouts
+from streamkit.tools import Approval, Tool
 
-__all__ = ["Executor"]
+__all__ = ["ExecutionOptions", "Executor", "ResultRecorder", "check_callable"]
+
+
+class ResultRecorder(Protocol):
+    """What stores decisions and results of calls before they have an effect (``durable.recorder.Recorder``)."""
+
+    async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
+        """Record decisions on calls, by the call's id, before the calls run."""
+        ...
+
+    async def result(self, result: ToolResult) -> None:
+        """Record the result of a call, unless it is recorded."""
+        ...
+
+
+class ExecutionOptions(Struct, frozen=True):
+    """How the calls of a round are run.
+
+    Attributes:
+        tools: by name.
+        schedule: the limits, possibly shared with other executions.
+        layout: ``sequential`` runs each call alone, in call order.
+        timeouts: of each call, and of all of them; of the loop's options, of the complete run and of its requests.
+        deps: the tools' ``ToolContext.deps``.
+        approve: called for tools with ``approval="ask"``.
+        around_call: called instead of each tool, with the function that calls the tool.
+        recorder: gets approvals and results before they have an effect; None if the run is not recorded.
+
+    Raises:
+        UsageError: a function is none, or the layout is unknown.
+    """
+
+    tools: Mapping[str, Tool]
+    schedule: Scheduler = field(default_factory=Scheduler)
+    layout: ThreadLayout = "batched"
+    timeouts: Timeouts = Timeouts()
+    deps: Any = None
+    approve: Approve | None = None
+    around_call: AroundCall | None = None
+    recorder: ResultRecorder | None = None
+
+    def __post_init__(self) -> None:
+        check_layout(self.layout)
+        check_callable("approve", self.approve)
+        check_callable("around_call", self.around_call)
+
+    def __repr__(self) -> str:
+        # A log must not contain ``deps`` (keys, connections).
+        return f"<ExecutionOptions layout={self.layout!r} tools={list(self.tools)}>"
+
+
+def check_callable(name: str, function: object) -> None:
+    """Check that an option is a function or None.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if function is not None and not callable(function):
+        raise UsageError(f"{name} must be a function, not {function!r}")
 
 
 class Executor:
@@ -69,9 +132,9 @@ class Executor:
         pause_for_approval: bool,
     ) -> None:
         self.round = round
-        self.queue = EventQueue()
+        self.queue: EventQueue = EventQueue()
         self.warnings: list[StreamWarning] = []
-        self.paused = False
+        self.paused: bool = False
         self.started: set[int] = set()
         self.update: ThreadUpdate | None = None
         self._options = options
@@ -145,7 +208,7 @@ class Executor:
         self._schedule.subscribe(self, lambda: self._wake.set())
         try:
             await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
-            with anyio.move_on_after(self._options.run_timeout) as self._scope:
+            with anyio.move_on_after(self._options.timeouts.run) as self._scope:
                 async with anyio.create_task_group() as requests:
                     self._calls = CallTasks(self._run_one, self._fail)
                     try:
@@ -307,7 +370,7 @@ class Executor:
         seconds = None
         if position is not None:
             tool = self._prepared[position].tool
-            seconds = self._options.timeout if tool.timeout is None else tool.timeout
+            seconds = self._options.timeouts.call if tool.timeout is None else tool.timeout
         if position is None or seconds is None:
             await self._wake.wait()
             return
@@ -327,7 +390,7 @@ class Executor:
         assert calls is not None  # noqa: S101 - it has started this
         place = OccupiedPlace(self._schedule)
         try:
-            await attempt.run_here(self._options.timeout)
+            await attempt.run_here(self._options.timeouts.call)
             if attempt.result is not None and self._options.recorder is not None:
                 await self._record(attempt.result)
             if attempt.result is not None:
@@ -404,7 +467,7 @@ class Executor:
     def _build_update(self) -> None:
         """Give every open call its result, and build the update."""
         is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
-        seconds = self._options.run_timeout if is_timeout else None
+        seconds = self._options.timeouts.run if is_timeout else None
         for position in self.round.open_positions:
             call, has_started = self.round.calls[position], position in self.started
             self._set_result(position, stopped_result(call, seconds, has_started=has_started))

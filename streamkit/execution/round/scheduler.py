@@ -70,9 +70,9 @@ class Scheduler:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise UsageError(f"limit must be the number of tools that may run at once, at least 1, not {limit!r}")
         self.limit = limit
-        self.running = 0
-        self.is_shared = False
-        self.has_abandoned = False
+        self.running: int = 0
+        self.is_shared: bool = False
+        self.has_abandoned: bool = False
         self._by_key: dict[tuple[Hashable, int], _ScheduledCall] = {}  # the calls that have not ended
         self._executions: dict[Hashable, _Execution] = {}  # by owner, in order of their first call
         self._by_tool: dict[Tool, list[_ScheduledCall]] = {}  # ready or started, of all owners, in order
@@ -193,6 +193,10 @@ class Scheduler:
         self.running += 1
         self._running_by_tool[call.tool] = self._running_by_tool.get(call.tool, 0) + 1
         return call.position
+
+    def count_waiting(self, owner: Hashable) -> int:
+        """Return how many calls of *owner* are ready and have not started."""
+        return self._executions[owner].waiting if owner in self._executions else 0
 
     def can_start(self, owner: Hashable) -> bool:
         """Return True if a call of *owner* may start now."""

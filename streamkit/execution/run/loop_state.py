@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec import structs
 
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
-from streamkit.errors import InvalidOutput, StreamInterrupted
+from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
 from streamkit.execution.durable.recorder import Recorder
 from streamkit.execution.durable.state import RunState
@@ -27,14 +27,16 @@ from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.options import LoopOptions, Spending
-from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
-from streamkit.history.content import TextBlock, ToolCallBlock
+from streamkit.history.content import TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools
+
+if TYPE_CHECKING:
+    from streamkit.execution.run.output import RunOutput
 
 __all__ = [
     "LoopState",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 
+_LAST_ROUND = "Not run: this was the last round, in which no such tool can be called."
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 
@@ -138,13 +141,13 @@ class LoopState:
     """
 
     def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
-        self.context = context
+        self.context: RoundContext = context
         self.contents: list[Content] = []
         self.results: list[ToolResult] = []
         self.turn: Turn | None = None
         self._warnings = RunWarnings()
         self.ended: Ended | None = None
-        self.rounds = 0
+        self.rounds: int = 0
         self.pending: list[ToolCall] = []
         self.state: RunState | None = None
         self.run_key = run_key
@@ -156,11 +159,17 @@ class LoopState:
         self._on_overflow = options.retries.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
-        self.deadline = inf
-        self._output = None if options.output is None else RunOutput(options.output, options.retries.output)
+        self.deadline: float = inf
+        self._output: RunOutput[Any] | None = None
+        if options.output is not None:
+            from streamkit.execution.run.output import RunOutput  # most runs have none
+
+            self._output = RunOutput(options.output, options.retries.output)
+        self._final_result: ToolResult | None = None  # of a tool that has ended the run
+        self._check_tools()
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
-        self.pauses = 0
+        self.pauses: int = 0
         self.recorder: Recorder | None = None
         if options.checkpoint is not None:
             self.recorder = Recorder(options.checkpoint, run_key, self.layout)
@@ -170,10 +179,7 @@ class LoopState:
     ) -> None:
         """Start from a run that was left."""
         self.contents = list(state.contents)
-        blocks = [block for content in state.contents for block in content.blocks]
-        calls = [block for block in [*blocks, *state.calls] if isinstance(block, (ToolCallBlock, ToolCall))]
-        count = sum(call.name != OUTPUT_TOOL for call in calls)
-        self._spending = Spending(self.options.budget, state.usage, state.cost, count)
+        self._spending = Spending(self.options.budget, state.usage, state.cost, self._count_earlier_calls(state))
         self._breaker = CircuitBreaker(state.failures)
         self.pauses = state.pauses
         if self.recorder is not None:
@@ -184,10 +190,24 @@ class LoopState:
         if state.assistant is None:
             return
         self.rounds = state.round + 1
-        texts = [block for block in state.assistant.blocks if isinstance(block, TextBlock)]
+        keys = [self._turn_key(state.round, pauses) for pauses in range(state.pauses)]  # of the parts before a pause
+        parts = [content for content in state.contents if content.metadata.get("turn_key") in keys]
+        texts = [block for part in [*parts, state.assistant] for block in part.blocks if isinstance(block, TextBlock)]
         self._previous_text = "".join([block.text for block in texts if not block.metadata.get("refusal")])
         self.resumed_outcome = state.outcome
         self.resumed = ResumedRound(state.to_round(self.context, self.layout), approvals, results)
+
+    def _count_earlier_calls(self, state: RunState) -> int:
+        """Return how many calls of a run that was left count for ``Budget.calls``."""
+        blocks = [block for content in state.contents for block in content.blocks]
+        results = [block for block in blocks if isinstance(block, ToolResponseBlock)]
+        # Of an earlier round only those of a response that the provider had paused are canceled.
+        canceled = {result.call_id for result in results if result.status == "canceled"}
+        calls = [block for block in blocks if isinstance(block, ToolCallBlock) and block.id not in canceled]
+        names = [call.name for call in calls if "state" not in call.metadata]  # else it was not complete
+        if state.outcome != "pause":
+            names += [call.name for call in state.calls if call.state == "complete"]
+        return sum(self._output is None or name != OUTPUT_TOOL for name in names)
 
     @property
     def schedule(self) -> Scheduler:
@@ -201,7 +221,9 @@ class LoopState:
 
     @property
     def output(self) -> Any:
-        """The structured output of the run; None before it is there."""
+        """The output of the run, structured or the value of a tool that has ended it; None before it is there."""
+        if self._final_result is not None:
+            return self._final_result.value
         return None if self._output is None else self._output.value
 
     @property
@@ -233,8 +255,9 @@ class LoopState:
 
     def start_clock(self) -> None:
         """Start the time limit of the run, if it has one."""
-        if self.options.execution.run_timeout is not None:
-            self.deadline = anyio.current_time() + self.options.execution.run_timeout
+        seconds = self.options.execution.timeouts.run
+        if seconds is not None:
+            self.deadline = anyio.current_time() + seconds
             if self.recorder is not None:
                 self.recorder.deadline = self.deadline
 
@@ -244,9 +267,19 @@ class LoopState:
         return self.context.round >= self.options.max_rounds - 1
 
     def start_round(self) -> RoundStarted:
-        """Start the round of the context, and return its event."""
-        if self.is_last_round and self.context.tools:
-            self.context = replace(self.context, tool_choice="none")
+        """Start the round of the context, and return its event.
+
+        Raises:
+            UsageError: the tools of the context do not fit the output of the run.
+        """
+        self._check_tools()
+        if self.is_last_round and self.context.tools:  # only the output can follow
+            ending = [tool for tool in self.context.tools if tool.ends_run]
+            choices = [None, "auto", "none", "required", *[tool.name for tool in ending]]
+            choice = self.context.tool_choice if self.context.tool_choice in choices else None
+            self.context = replace(
+                self.context, tools=ending or self.context.tools, tool_choice=choice if ending else "none"
+            )
         self.rounds = self.context.round + 1
         self._release_turn()
         if not self.pauses:  # else the round is continued
@@ -256,20 +289,18 @@ class LoopState:
     def create_round(self, turn: Turn, context: RoundContext, block_reason: str | None = None) -> Round:
         """Return the calls of a turn; with a reason to block them, each gets that as its result.
 
-        Without one, the calls that the budget does not cover are blocked.
+        Without one, those of the last round are blocked, unless one of them may give the run its output, and those that
+        the budget does not cover.
         """
-        calls_left = self._spending.calls_left
-        block_after = 0
-        if block_reason is None and calls_left is not None and turn.closed and not self.calls_output(turn):
-            self._spending.add_calls(turn)
-            block_reason, block_after = _NO_CALLS_LEFT, calls_left
-        return Round(
-            turn,
-            shape=self.layout,
-            block_reason=block_reason,
-            block_after=block_after,
-            options=context.render_options,
-        )
+        calls = turn.executable if turn.closed else []  # of an open turn all may run: it is not the last round
+        if block_reason is None and self.is_last_round and not any(map(self._may_end_run, calls)):
+            block_reason = _LAST_ROUND
+        if block_reason is not None:
+            blocked = dict.fromkeys([call.id for call in calls], block_reason)
+        else:
+            counted = [call for call in calls if self._output is None or call.name != OUTPUT_TOOL]
+            blocked = dict.fromkeys([call.id for call in self._spending.count_calls(counted)], _NO_CALLS_LEFT)
+        return Round(turn, shape=self.layout, blocked=blocked, options=context.render_options)
 
     def add_warnings(self, warnings: Sequence[StreamWarning]) -> None:
         """Add warnings; each change of content once a run."""
@@ -281,9 +312,7 @@ class LoopState:
         Args:
             pauses: how often the provider has paused the turn.
         """
-        turn_key = f"{self.run_key}:{self.context.round}"
-        if pauses:  # a continued turn is another one: without ids from the wire its calls would have the same ids
-            turn_key = f"{turn_key}.{pauses}"
+        turn_key = self._turn_key(self.context.round, pauses)
 
         def create_turn(context: RoundContext) -> Turn:
             self._release_turn()
@@ -292,6 +321,7 @@ class LoopState:
                 turn_key=turn_key,
                 limits=self.options.turn.limits,
                 leaked_markup=self.options.turn.leaked_markup,
+                repair_arguments=self.options.turn.repair_arguments,
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
@@ -299,11 +329,7 @@ class LoopState:
             )
             return self.turn
 
-        limits: TimeLimits | None = self.options.time_limits
-        if self.deadline < inf:
-            limits = structs.replace(self.options.time_limits, deadline=self.deadline)
-        elif not self.options.time_limits.has_silence_limit:
-            limits = None
+        limits = TimeLimits.of(self.options.execution.timeouts, None if self.deadline == inf else self.deadline)
         return StreamRequest(
             self.options.create_new_stream,
             self.context,
@@ -311,8 +337,12 @@ class LoopState:
             retries=self.options.retries.requests,
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
-            limits=limits,
+            limits=limits if limits.is_limited else None,
         )
+
+    def _turn_key(self, round: int, pauses: int) -> str:
+        """Return the key of a turn. That of a continued one is another: its calls would get the ids of earlier ones."""
+        return f"{self.run_key}:{round}.{pauses}" if pauses else f"{self.run_key}:{round}"
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
         hook, self._on_overflow = self._on_overflow, None
@@ -343,6 +373,25 @@ class LoopState:
         offered = to_tools(self.context.tools)
         return offered if self._output is None else {**offered, OUTPUT_TOOL: self._output.tool}
 
+    def _check_tools(self) -> None:
+        """Check that the tools fit the output.
+
+        Raises:
+            UsageError: the run has an output, and a tool has the name of its tool, or ends the run with another one.
+        """
+        for tool in [] if self._output is None else self.context.tools:
+            if tool.name == OUTPUT_TOOL:
+                raise UsageError(f"{OUTPUT_TOOL} is the name of the tool for the run's output: rename your tool")
+            if tool.ends_run:
+                raise UsageError(
+                    f"{tool.name} ends the run with its value, and output= asks for another output: pass one of the two"
+                )
+
+    def _may_end_run(self, call: ToolCall) -> bool:
+        """Return True if a completed result of the call ends the run."""
+        tool = self.offered_tools().get(call.name)
+        return tool is not None and tool.ends_run
+
     def create_execution(
         self,
         calls: Round,
@@ -350,19 +399,16 @@ class LoopState:
         results: Mapping[str, ToolResult] | None = None,
     ) -> Execution:
         """Return the execution of a round's calls, with the tools and the time that the run has left."""
+        execution = self.options.execution
         remaining = None if self.deadline == inf else max(0.001, self.deadline - anyio.current_time())
         options = structs.replace(
-            self.options.execution,
+            execution,
             tools=self.offered_tools(),
-            run_timeout=remaining,
+            timeouts=structs.replace(execution.timeouts, run=remaining),
             deps=self.context.deps,
             recorder=self.recorder,
         )
         return Execution(calls, options, approvals=approvals, results=results, pause_for_approval=True)
-
-    def calls_output(self, turn: Turn) -> bool:
-        """Return True if a turn calls the tool of the structured output, which runs in the last round too."""
-        return self._output is not None and self._output.is_called(turn)
 
     def check_output(self) -> InvalidOutput | None:
         """Read the output after a round, and let the model correct a wrong one; return the error that ends the run."""
@@ -379,7 +425,7 @@ class LoopState:
                 return error
             self.ended = None
             if is_answered:
-                message = correction(error)
+                message = self._output.correction(error)
                 self.append(self.context.message_update(message), is_round_over=False)
                 if self.recorder is not None:
                     self.recorder.correct(message)
@@ -442,6 +488,10 @@ class LoopState:
         """Return why the run ends after a round, or None if it continues."""
         if outcome is not None and outcome != "pause":
             return outcome
+        completed = [result for result in results if result.status == "completed" and self._may_end_run(result.call)]
+        if completed and self._output is None:
+            self._final_result = completed[0]
+            return "answered"
         if self.is_out_of_time():
             return "timed_out"
         if self.is_over_budget():

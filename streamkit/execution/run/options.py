@@ -16,16 +16,15 @@ from msgspec import Struct, field
 
 from streamkit import providers
 from streamkit.accumulator import Limits
-from streamkit.calls import Usage
+from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
-from streamkit.execution.round.policies import ExecutionOptions, check_callable
+from streamkit.execution.round.executor import ExecutionOptions, check_callable
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.request import CachePolicy, auto_mark
-from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.values.redaction import excerpt_repr
 
@@ -48,8 +47,9 @@ class Budget(Struct, frozen=True):
         tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them, if
             the model would be asked again. None for no limit.
         cost: the same for the sum of ``price``.
-        calls: calls of tools. Further calls get ``canceled`` results, and the run ends ``budget`` after that round; the
-            call of a structured output does not count. With it no call starts before its turn ends.
+        calls: calls of tools that may run, also if they are denied then, or fail. Further calls get ``canceled``
+            results, and the run ends ``budget`` after that round; the call of a structured output does not count. With
+            it no call starts before its turn ends.
         price: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
             have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``cost``. None if there are
             no prices.
@@ -157,14 +157,11 @@ class Spending:
             self._cost += self._budget.price_of(turn)
         return self._cost
 
-    @property
-    def calls_left(self) -> int | None:
-        """How many calls may still run; None if that is not limited."""
-        return None if self._budget.calls is None else max(0, self._budget.calls - self._calls)
-
-    def add_calls(self, turn: Turn) -> None:
-        """Count the calls of a turn that may run."""
-        self._calls += len(turn.executable)
+    def count_calls(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        """Count the calls of a turn; return those that may not run, because none is left for them."""
+        left = len(calls) if self._budget.calls is None else max(0, self._budget.calls - self._calls)
+        self._calls += len(calls)
+        return calls[left:]
 
     def is_over_budget(self, turn: Turn | None) -> bool:
         """Return True if all turns together have spent more than a limit."""
@@ -233,10 +230,12 @@ class TurnOptions(Struct, frozen=True):
     Attributes:
         limits: the upper bounds of a turn; None for the default ones.
         leaked_markup: what happens with tool-call markup in the text, as for ``Turn``.
+        repair_arguments: whether arguments with errors that have one meaning only are repaired, as for ``Turn``.
     """
 
     limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
+    repair_arguments: bool = False
 
 
 class LoopOptions(Struct, frozen=True):
@@ -244,7 +243,7 @@ class LoopOptions(Struct, frozen=True):
 
     Attributes:
         create_new_stream: makes the stream of each request.
-        execution: how tools are run.
+        execution: how tools are run, and the time limits of the run and its requests.
         max_rounds: requests at most.
         retries: what is tried again.
         before_follow_up: the hooks.
@@ -252,7 +251,6 @@ class LoopOptions(Struct, frozen=True):
         checkpoint: gets the entries of the run.
         output: the type of the structured output; None if there is none.
         cache: the marks that each request gets for the provider's cache.
-        time_limits: of each request.
         budget: what the run may spend.
 
     Raises:
@@ -268,7 +266,6 @@ class LoopOptions(Struct, frozen=True):
     checkpoint: Checkpoint | None = None
     output: OutputType[Any] | None = None
     cache: CachePolicy = None
-    time_limits: TimeLimits = field(default_factory=TimeLimits)
     budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:

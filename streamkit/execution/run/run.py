@@ -57,8 +57,6 @@ __all__ = [
 
 MAX_PAUSES = 8  #: how often in a row a paused turn is continued
 
-_LAST_ROUND = "Not run: this was the last round, in which no tools can be called."
-
 _NOT_STARTED = "Not run: canceled before it began."
 
 
@@ -136,13 +134,12 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             yield [to_result_event(result) for result in update.results]
             state.ended = "timed_out" if error.kind == "timed_out" else None
             started = [] if execution is None else execution.started
-            raise StreamInterrupted(error, turn, started) from request.exception
+            raise StreamInterrupted(error, turn, started, request.failures) from request.exception
         outcome = turn_outcome(turn)
         has_calls = bool(turn.calls)
         calls: Round | None = None
         if execution is None and (has_calls or state.recorder is not None):
-            is_blocked = is_last and not state.calls_output(turn)
-            calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_blocked else None)
+            calls = state.create_round(turn, state.context)
             if state.recorder is not None:
                 await state.recorder.response(state.context, state.pauses, turn, calls, outcome, state.cost)
         is_handled = True

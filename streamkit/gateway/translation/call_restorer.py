@@ -139,7 +139,7 @@ class CallRestorer:
         self._names = ToolNames(request.tools, traits)
         self._has_custom_calls = traits.custom_calls
         self._texts: dict[str, TextArgument] = {}  # of unwrapped calls, by the call's id
-        self.is_needed = bool(self._names.changes) or any(
+        self.is_needed: bool = bool(self._names.changes) or any(
             isinstance(tool, ToolDefinition)
             and (tool.namespace is not None or tool.kind == "custom" or CLIENT_TOOL in tool.metadata)
             for tool in request.tools
@@ -148,7 +148,11 @@ class CallRestorer:
     def restore(self, event: Event) -> list[Event]:
         """Return the client's events for an event of the provider; most are the same event."""
         if isinstance(event, ToolCallDelta):
-            return self._restore_delta(event)
+            call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
+            if text is None:
+                return [event if call is event.call else ToolCallDelta(call, event.arguments_delta, event.choice)]
+            delta = text.feed(event.arguments_delta)
+            return [ToolCallDelta(call, delta, event.choice)] if delta else []
         if isinstance(event, (ToolCallStart, ToolCallEnd, ArgumentsRestated)):
             call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
             if isinstance(event, ArgumentsRestated) and text is not None:
@@ -210,13 +214,6 @@ class CallRestorer:
         if tool.name == call.name and not is_wrapped:
             return call
         return CallRef(call.id, tool.name, call.index, "custom" if is_wrapped else call.kind)
-
-    def _restore_delta(self, event: ToolCallDelta) -> list[Event]:
-        call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
-        if text is None:
-            return [event if call is event.call else ToolCallDelta(call, event.arguments_delta, event.choice)]
-        delta = text.feed(event.arguments_delta)
-        return [ToolCallDelta(call, delta, event.choice)] if delta else []
 
     def _restore_ready(self, event: ToolCallReady) -> list[Event]:
         """Return the ready event; before it the rest of the text, or all of it if the deltas showed another one."""

@@ -43,6 +43,7 @@ _ITEM_FIELDS = ("item_id", _PHASE, "agent", "audio")
 #: The events that carry state, that state may precede, or that are counted.
 _CARRYING = frozenset({Reasoning, BlockEnded, ToolCallStart, ToolCallReady})
 _DEEPEST = 8
+_NO_BLOCK = -1  # the number of a block that the turn does not have
 #: The metadata of a block that does not belong to a provider.
 _NEUTRAL_METADATA = ("cache", "namespace", "raw_arguments", "state")
 
@@ -72,8 +73,8 @@ class StateCarrier:
         self._carries_plain_reasoning = (upstream.traits.plain_reasoning and upstream.name != provider.name) or (
             provider.traits.signs_reasoning and not (upstream.traits.signs_reasoning and self._is_same_wire)
         )
-        self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
-        self._kinds: dict[int, str] = {}
+        self._reasoning: dict[tuple[int, int], list[str]] = {}  # the texts of open blocks, by choice and block
+        self._kinds: dict[tuple[int, int], str] = {}
         self._counts: defaultdict[tuple[int, str], int] = defaultdict(int)  # of calls, by choice and name
         self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
         self._text_counts: defaultdict[int, int] = defaultdict(int)  # by choice
@@ -112,8 +113,8 @@ class StateCarrier:
                 states = self._unwritten.pop(event.choice, [])
                 result += [self._reasoning_event(state, event.choice, has_text=False) for state in states]
             if isinstance(event, Reasoning):
-                self._reasoning.setdefault(event.choice, []).append(event.text)
-                self._kinds[event.choice] = event.kind
+                self._reasoning.setdefault((event.choice, event.block), []).append(event.text)
+                self._kinds[event.choice, event.block] = event.kind
                 result.append(event)
             elif isinstance(event, BlockEnded):
                 result.append(self._carry_block(event))
@@ -144,8 +145,8 @@ class StateCarrier:
                 return event
             metadata = self._carry_text(event) if event.kind == "text" else {}
             return structs.replace(event, signature=None, metadata=metadata)
-        text = "".join(self._reasoning.pop(event.choice, ()))
-        kind = self._kinds.pop(event.choice, "text")
+        text = "".join(self._reasoning.pop((event.choice, event.block), ()))
+        kind = self._kinds.pop((event.choice, event.block), "text")
         has_state = event.signature is not None or bool(event.metadata)
         if not has_state and not (text and self._carries_plain_reasoning):
             return event
@@ -168,10 +169,11 @@ class StateCarrier:
         if not self._traits.calls_carry_reasoning:
             # On its own wire a signature without text stays one: the API sends it if thinking is not displayed.
             is_signature = self._is_same_wire and event.signature is not None
-            return self._reasoning_event(state, event.choice, has_text=bool(text) or is_signature)
+            has_text = bool(text) or is_signature
+            return self._reasoning_event(state, event.choice, has_text=has_text, block=event.block)
         for states in (self._held, self._unwritten):
             states.setdefault(event.choice, []).append(state)
-        return BlockEnded("reasoning", choice=event.choice)
+        return BlockEnded("reasoning", event.block, choice=event.choice)
 
     def _carry_text(self, event: BlockEnded) -> dict[str, Any]:
         """Return the metadata of a text for a client of the same wire; else keep the text's state for its own block."""
@@ -191,12 +193,14 @@ class StateCarrier:
                 self._text_states[event.choice] = kept
         return {}
 
-    def _reasoning_event(self, state: UpstreamState, choice: int, *, has_text: bool) -> BlockEnded:
+    def _reasoning_event(
+        self, state: UpstreamState, choice: int, *, has_text: bool, block: int = _NO_BLOCK
+    ) -> BlockEnded:
         signature: str | None = None
         metadata: dict[str, Any] = {}
         if self._traits.reasoning_state is not None:
             signature, metadata = self._traits.reasoning_state(wrap_state(state), has_text)
-        return BlockEnded("reasoning", signature, metadata, choice)
+        return BlockEnded("reasoning", block, signature, metadata, choice)
 
     def _call_state(self, call: ToolCall, before: Sequence[UpstreamState] = ()) -> UpstreamState:
         fields = {"name": call.name, "number": self._numbers.get(call.id, 0)}
@@ -256,7 +260,8 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
     origin = found[0].origin if found else None
     counts: Counter[str] = Counter()
     blocks: list[Block] = []
-    places: dict[int, tuple[int, int]] = {}  # of reasoning whose message joins blocks, by the identity of its block
+    #: The characters of text and the calls before reasoning whose message joins blocks, by the identity of its block.
+    places: dict[int, tuple[int, int]] = {}
     for block, entry in zip(content.blocks, states, strict=True):
         own = [state for state in entry if state is not None]
         origin = own[0].origin if own else origin
@@ -264,16 +269,23 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
             _insert_reasoning(blocks, before)
         carried = [state for state in own if state.block == "reasoning"]
         if isinstance(block, ToolCallBlock):
-            state = own[0] if own else calls.get((block.name, counts[block.name]))
+            call_state = own[0] if own else calls.get((block.name, counts[block.name]))
             counts[block.name] += 1
-            blocks.append(_restore_call(_without_state(block), origin, state))
+            call = _without_state(block)
+            if call_state is None:
+                blocks.append(_with_origin(call, origin))
+            else:
+                kept = {name: value for name, value in call.metadata.items() if name in _NEUTRAL_METADATA}
+                blocks.append(copy_with(call, metadata={**kept, **call_state.metadata, **call_state.origin}))
         elif carried:
             reasoning = [_restore_reasoning(each) for each in carried]
             if blocks and _repeats(blocks[-1], reasoning[0]):
                 blocks.pop()
             blocks += reasoning
-            found_places = zip(reasoning, map(_place, carried), strict=True)
-            places |= {id(each): place for each, place in found_places if place is not None}
+            for each, state in zip(reasoning, carried, strict=True):
+                length, count = state.fields.get("text_length"), state.fields.get("calls")
+                if isinstance(length, int) and isinstance(count, int):
+                    places[id(each)] = (length, count)
         elif isinstance(block, TextBlock):
             text = _with_origin(_without_state(block) if entry else block, origin)
             blocks.append(_with_text_state(text, own[0]) if own and own[0].block == "text" else text)
@@ -290,12 +302,6 @@ def _position(state: UpstreamState) -> tuple[str | None, int | None]:
     """Return the name and the number of a state's block; a client may have sent anything in their place."""
     name, number = state.fields.get("name"), state.fields.get("number")
     return (name if isinstance(name, str) else None, number if isinstance(number, int) else None)
-
-
-def _place(state: UpstreamState) -> tuple[int, int] | None:
-    """Return the characters of text and the number of calls before a block of reasoning, if its state has them."""
-    length, calls = state.fields.get("text_length"), state.fields.get("calls")
-    return (length, calls) if isinstance(length, int) and isinstance(calls, int) else None
 
 
 def _in_order(blocks: Sequence[Block], places: Mapping[int, tuple[int, int]]) -> list[Block]:
@@ -451,14 +457,6 @@ def _restore_reasoning(state: UpstreamState) -> Block:
         return ReasoningBlock(**fields, metadata={**state.metadata, **state.origin})
     except ValueError:  # a field of another type: not from `wrap_state`
         return ReasoningBlock(metadata=dict(state.origin))
-
-
-def _restore_call(block: ToolCallBlock, origin: Mapping[str, Any] | None, own: UpstreamState | None) -> Block:
-    """Return a call with the state that its origin needs."""
-    if own is None:
-        return _with_origin(block, origin)
-    kept = {name: value for name, value in block.metadata.items() if name in _NEUTRAL_METADATA}
-    return copy_with(block, metadata={**kept, **own.metadata, **own.origin})
 
 
 def _with_origin(block: TextBlock | ToolCallBlock, origin: Mapping[str, Any] | None) -> Block:

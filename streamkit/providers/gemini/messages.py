@@ -62,6 +62,7 @@ from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.requests.strict import plain_output
 from streamkit.tools.definition import OfferedTool
+from streamkit.values.media import is_base64, to_standard_base64
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -154,9 +155,9 @@ class _Part:
     __slots__ = ("call_number", "data", "may_be_unsigned")
 
     def __init__(self, data: Json, *, call_number: int | None = None, may_be_unsigned: bool = False) -> None:
-        self.data = data
-        self.call_number = call_number  # of a result
-        self.may_be_unsigned = may_be_unsigned  # a call that has no signature for a reason, if it has none
+        self.data: Json = data
+        self.call_number: int | None = call_number  # of a result
+        self.may_be_unsigned: bool = may_be_unsigned  # a call that has no signature for a reason, if it has none
 
 
 class _Call:
@@ -220,7 +221,13 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
 
     def result_parts(self, block: ToolResponseBlock) -> list[_Part]:
         """Return a result as a function response, and after it the images and files that are not in the response."""
-        call = self._call_of(block)
+        # The call of a result is the first of its id without one, else the last with one.
+        open_calls = self._open_calls.get(block.call_id)
+        call = open_calls.pop(0) if open_calls else self._closed_calls.get(block.call_id)
+        if call is not None:
+            self._closed_calls[block.call_id] = call
+        else:  # it is not in this part of the conversation
+            call = _Call(self._call_count, self.tool_name(block.name or ""), self.own_raw_id(block))
         response: Json
         media_inside: list[Json] = []
         parts_after: list[_Part] = []
@@ -243,15 +250,6 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         if media_inside:
             data["parts"] = media_inside
         return [_Part({"functionResponse": data}, call_number=call.number), *parts_after]
-
-    def _call_of(self, block: ToolResponseBlock) -> _Call:
-        """Return the call that a result belongs to: the first of its id without a result, else the last with one."""
-        open_calls = self._open_calls.get(block.call_id)
-        call = open_calls.pop(0) if open_calls else self._closed_calls.get(block.call_id)
-        if call is None:  # the call is not in this part of the conversation
-            return _Call(self._call_count, self.tool_name(block.name or ""), self.own_raw_id(block))
-        self._closed_calls[block.call_id] = call
-        return call
 
     # ------------------------------------------------------------ messages of the model
 
@@ -293,7 +291,11 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             raw_parts = [block.raw]
         elif isinstance(block, (FileBlock, ImageBlock)):
             raw_parts = [block.metadata.get("raw")]
-        parts = [_Part(raw) for raw in raw_parts if _is_part(raw)]
+        parts = []
+        for raw in filter(_is_part, raw_parts):
+            signature = raw.get(SIGNATURE)
+            is_sendable = not signature or self._is_sendable(signature)
+            parts.append(_Part(raw if is_sendable else {name: raw[name] for name in raw if name != SIGNATURE}))
         if parts and len(parts) < len(raw_parts):
             self.report("a malformed part of a tool of the provider's was left out")
         return parts
@@ -301,7 +303,11 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
     def _call_part(self, block: ToolCallBlock, signature: str | None) -> _Part:
         model = self.options.model or (self._model if self.is_from_target(block) else "")
         accepts_media = _MEDIA_IN_RESULTS.match(model) is not None
-        raw_id = self._unique_raw_id(block)
+        raw_id = self.own_raw_id(block)
+        if raw_id in self._used_ids:
+            raw_id = None  # an earlier call has it, and results pair by order alone
+        elif raw_id is not None:
+            self._used_ids.add(raw_id)
         call = _Call(self._call_count, self.tool_name(block.name), raw_id, accepts_media=accepts_media)
         self._call_count += 1
         self._open_calls.setdefault(block.id, []).append(call)
@@ -318,14 +324,6 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         )
         return part
 
-    def _unique_raw_id(self, block: ToolCallBlock) -> str | None:
-        """Return the id that this wire gave a call; None if an earlier call has it, and results pair by order alone."""
-        raw_id = self.own_raw_id(block)
-        if raw_id is None or raw_id in self._used_ids:
-            return None
-        self._used_ids.add(raw_id)
-        return raw_id
-
     def _fields(self, block: Block) -> Json:
         """Return the fields of the part that a block was, other than its data and its signature."""
         if _PART_METADATA.isdisjoint(block.metadata) or not self.is_from_target(block):
@@ -334,7 +332,16 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
 
     def _signature(self, block: Block) -> str | None:
         signature = self.own_state(block, SIGNATURE) if self.is_from_target(block) else None
-        return signature if isinstance(signature, str) and signature else None
+        if not isinstance(signature, str) or not signature:
+            return None
+        return signature if self._is_sendable(signature) else None
+
+    def _is_sendable(self, signature: str) -> bool:
+        """Return True for base64; report any other signature, which the API refuses (400 "Base64 decoding failed")."""
+        if is_base64(to_standard_base64(signature)):
+            return True
+        self.report("a thought signature was left out: it is no base64, so Gemini refuses it")
+        return False
 
 
 def _is_part(raw: object) -> TypeGuard[Json]:

@@ -101,8 +101,8 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
 
     def begin_choice(self, first: Self) -> None:
         """Take the facts that each chunk has from the first candidate's writer."""
-        self._separators, self.usage, self.metadata = first._separators, first.usage, first.metadata
-        self.response_id, self.model = first.response_id, first.model
+        self._separators = first._separators
+        self.take_facts(first)
 
     def end_choice(self) -> None:
         """Write the finish reason and the facts about a further candidate."""
@@ -173,7 +173,14 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
                 candidate = candidates.setdefault(piece["index"], {"content": content})
                 candidate |= {name: value for name, value in piece.items() if name != "content"}
                 for part in piece["content"]["parts"]:
-                    _add_part(candidate["content"]["parts"], part)
+                    parts = candidate["content"]["parts"]
+                    last = parts[-1] if parts else {}
+                    if not part.keys() <= {"text", "thought"}:
+                        parts.append(part)
+                    elif part["text"] and last.keys() == part.keys():
+                        parts[-1] = {**last, "text": last["text"] + part["text"]}
+                    elif part["text"]:
+                        parts.append(part)
         for candidate in candidates.values():
             candidate["content"]["parts"] = candidate["content"]["parts"] or [{"text": ""}]
         return {**body, "candidates": [candidates[number] for number in sorted(candidates)]} if candidates else body
@@ -288,14 +295,3 @@ def _usage_metadata(usage: Usage) -> dict[str, int]:
         "totalTokenCount": (usage.input_tokens or 0) + (usage.output_tokens or 0),
     }
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def _add_part(parts: list[Json], part: Json) -> None:
-    last = parts[-1] if parts else {}
-    is_text = part.keys() <= {"text", "thought"}
-    if is_text and not part["text"]:
-        return
-    if is_text and last.keys() == part.keys():
-        parts[-1] = {**last, "text": last["text"] + part["text"]}
-    else:
-        parts.append(part)
