@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rendering import request_of
 
+from streamkit import providers
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
     Content,
