@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder, merge_metadata, new_metadata
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
@@ -200,22 +200,9 @@ class Choice:
                     if not self._state.refuses(metadata):
                         before += value
                     return
-        if target:
-            metadata = {
-                name: value
-                for name, value in metadata.items()
-                if name == "signature" or isinstance(value, list) or name not in target or target[name] != value
-            }
-        if not metadata or self._state.refuses(metadata):
-            return
-        for name, value in metadata.items():
-            before = target.get(name)
-            if name == "signature" and isinstance(before, str) and isinstance(value, str):
-                target[name] = before + value
-            elif isinstance(before, list) and isinstance(value, list):
-                before.extend(value)
-            else:
-                target[name] = list(value) if isinstance(value, list) else value
+        new = new_metadata(target, metadata)
+        if new and not self._state.refuses(new):
+            merge_metadata(target, new)
 
     def has_block(self, kind: str) -> bool:
         """Implement ``ChoiceSink.has_block``."""
@@ -293,11 +280,17 @@ class Choice:
             return
         self._state.start_response()
         block = self._last_text if key is None else self._find_block(key)
-        if block is not None:
-            block.citations = _append(block.citations, data)
-        else:
-            self._early_citations = _append(self._early_citations, data)
+        self._keep_citation(block, data)
         self._state.events += citation_events(data, None if block is None else block.number, self.index)
+
+    def _keep_citation(self, block: Block | None, data: Any) -> None:
+        owner = self._early_citations if block is None else block.citations
+        if owner is not None:
+            owner.append(data)
+        elif block is not None:
+            block.citations = [data]
+        else:
+            self._early_citations = [data]
 
     def compaction(self, raw: Any, summary: str | None) -> None:
         """Implement ``ChoiceSink.compaction``."""
@@ -308,10 +301,7 @@ class Choice:
     def take_citations(self, other: Choice) -> None:
         """Take the citations of another choice, which sent nothing else."""
         for citation in other._early_citations or ():
-            if self._last_text is not None:
-                self._last_text.citations = _append(self._last_text.citations, citation)
-            else:
-                self._early_citations = _append(self._early_citations, citation)
+            self._keep_citation(self._last_text, citation)
         other._early_citations = None
 
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
@@ -426,11 +416,6 @@ class Choice:
 
     # ---------------------------------------------------------------- the end
 
-    @property
-    def open_block(self) -> Block | None:
-        """The block that was the last one and had no end, also after ``close``; None if there is none."""
-        return self._last
-
     def close(self, *, confirmed: bool) -> None:
         """End the choice: decide the states of its calls and its finish.
 
@@ -439,6 +424,7 @@ class Choice:
         """
         for block in self.blocks:
             if not block.is_ended:
+                block.is_cut = True
                 self._emit_end(block)
         finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None
@@ -512,11 +498,3 @@ class Choice:
         if tracker is None or not 0 <= index < len(tracker.calls):
             return None
         return tracker.ready.completed_call(tracker.calls, index, self._last_call)
-
-
-def _append(items: list[Any] | None, item: Any) -> list[Any]:
-    """Return a list with one more item: the same list, or a new one if there is none yet."""
-    if items is None:
-        return [item]
-    items.append(item)
-    return items

@@ -172,6 +172,7 @@ def test_the_state_of_reasoning_in_several_parts_is_in_the_events() -> None:
     assert [event.metadata for event in ends] == [{"opaque": item}, {"summary_index": 1}]
     writer = streamkit.writer("openai_responses")
     again, _ = read("openai_responses", [data for event in events if (data := writer.write(event))] + [writer.close()])
+    assert writer.omitted == {}
     first, second = again.content.blocks
     assert first.type == second.type == "reasoning"
     assert first.opaque["encrypted_content"] == "ENC"
