@@ -20,8 +20,8 @@ from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
 from streamkit.execution.durable.recorder import Recorder
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.executors import Execution
 from streamkit.execution.round.context import RoundContext, check_hook
-from streamkit.execution.round.execution import Execution
 from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
