@@ -24,6 +24,7 @@ __all__ = [
     "CallRef",
     "CallState",
     "Ended",
+    "ErrorCause",
     "ErrorCode",
     "ErrorKind",
     "FailedRequest",
@@ -81,11 +82,14 @@ ErrorCode = Literal[
     "invalid_request",
 ]
 ResultStatus = Literal["completed", "error", "denied", "timed_out", "canceled"]
+#: Why a call has an error: see ``events.ToolError``.
+ErrorCause = Literal["invalid_arguments", "unknown_tool", "failed", "raised"]
 
 #: The codes of a turn's warnings and of a run's; docs/rules.md, "Warning codes", describes them. A parser of a third
 #: party may use codes of its own, so ``StreamWarning.code`` and ``Warned.code`` are plain strings.
 TurnWarningCode = Literal[
     "another_error",
+    "arguments_repaired",
     "arguments_restated",
     "arguments_unknown",
     "block_index_reused",
@@ -112,6 +116,7 @@ TurnWarningCode = Literal[
     "orphan_annotation",
     "orphan_delta",
     "other_choice",
+    "other_model_usage",
     "repeated_arguments",
     "repeated_call",
     "second_signature",
@@ -122,6 +127,7 @@ TurnWarningCode = Literal[
     "transport_error",
     "unexpected_shape",
     "unknown_field",
+    "usage_mismatch",
 ]
 RunWarningCode = Literal[
     "batched_instead",
@@ -134,6 +140,7 @@ RunWarningCode = Literal[
     "repeated_id",
     "request_retried",
     "tool_abandoned",
+    "turn_interrupted",
     "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
@@ -278,6 +285,7 @@ class ToolResult(Struct, frozen=True):
     #: ``effects_possible``: the tool began before the turn had ended, and its own result was discarded.
     metadata: dict[str, Any] = field(default_factory=dict)
     exception: BaseException | None = None  #: what the tool raised; for the caller, never stored or sent
+    cause: ErrorCause | None = None  #: of an ``error``; ``raised`` wherever the error has the text of an exception
 
 
 class Usage(Struct, frozen=True):

@@ -6,7 +6,7 @@ one along. Such a message is of the call's start, whose arguments are empty or a
 it is known for the forms of Chat Completions and Responses (``arguments``, a text) and of Anthropic and Gemini
 (``input`` and ``args``, an object). Any other message is kept unchanged.
 
-The module must not depend on how deltas are assigned to calls, nor on streams or events.
+The module must not depend on how deltas are assigned to calls, nor on streams.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from streamkit.calls import CallKind, CallRef, CallState, ServerCall, StreamWarning, ToolCall
+from streamkit.events import TextKind
 from streamkit.json_text import (
     IncrementalJsonObject,
     JsonObjectScanner,
@@ -30,7 +31,6 @@ __all__ = [
     "MANY_PARTS",
     "Block",
     "ChoiceBlockKind",
-    "TextKind",
     "ToolCallBuilder",
     "join_parts",
     "message_with_arguments",
@@ -101,6 +101,7 @@ class ToolCallBuilder:
         "fast_path",
         "half",
         "index",
+        "is_end_emitted",
         "is_final",
         "joins",
         "kind",
@@ -128,6 +129,7 @@ class ToolCallBuilder:
         self.ref: CallRef | None = None  # set when the start event is emitted
         self.fast_path: bool = False  # started, no repeat pending: a plain delta is appended without further checks
         self.ended: bool = False  # the wire reported its end
+        self.is_end_emitted: bool = False
         self.is_final: bool = False  # it is ready: from then on only metadata is added
         self.deltas_match_text: bool = True  # the emitted deltas add up to the text in force
         self.restated_text: str | None = None  # the text that was emitted in place of the deltas
@@ -288,7 +290,7 @@ class ToolCallBuilder:
         """Whether the argument text in force was scanned or parsed."""
         return self._scanner is not None or self._parsed_size >= 0
 
-    def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
+    def parse_arguments(self, *, recover_trailing_junk: bool, repair: bool) -> ParsedArguments:
         """Return the parsed argument text as if it had ended; ``parsed`` is the same as long as it does not change."""
         text, restated = self.text, ""
         self._parsed_size = len(text)
@@ -296,7 +298,9 @@ class ToolCallBuilder:
             restated = join_surrogates(text[self.restart_offset :])
         if self._has_lone_surrogates:
             text = join_surrogates(text)
-        self._parsed = parsed = finalize_arguments(text, restated, recover_trailing_junk=recover_trailing_junk)
+        self._parsed = parsed = finalize_arguments(
+            text, restated, recover_trailing_junk=recover_trailing_junk, repair=repair
+        )
         return parsed
 
     @property
@@ -368,17 +372,30 @@ class ToolCallBuilder:
         )
 
 
-TextKind = Literal["text", "reasoning", "refusal"]
 ChoiceBlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 
 
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
-    __slots__ = ("call", "citations", "detail", "half", "is_ended", "joined", "key", "kind", "metadata", "parts", "raw")
+    __slots__ = (
+        "call",
+        "citations",
+        "detail",
+        "half",
+        "is_ended",
+        "joined",
+        "key",
+        "kind",
+        "metadata",
+        "number",
+        "parts",
+        "raw",
+    )
 
-    def __init__(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> None:
+    def __init__(self, kind: ChoiceBlockKind, number: int, key: Hashable, detail: Any = None) -> None:
         self.kind: ChoiceBlockKind = kind
+        self.number: int = number  # its place among the blocks of its choice
         self.key: Hashable = key
         self.detail: Any = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
         self.parts: list[str] = []

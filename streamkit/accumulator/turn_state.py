@@ -45,6 +45,7 @@ class TurnState:
         turn_key: the stable name of the turn; None until ``resolve_turn_key`` decides.
         limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        repair_arguments: whether raw control characters, invalid escapes and trailing commas in arguments are repaired.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class TurnState:
         "model",
         "provider_name",
         "recover_trailing_junk",
+        "repair_arguments",
         "requested_model",
         "response_id",
         "size",
@@ -85,12 +87,14 @@ class TurnState:
         turn_key: str | None,
         limits: Limits,
         recover_trailing_junk: bool,
+        repair_arguments: bool,
     ) -> None:
         self.provider_name: str = provider_name
         self.traits: WireTraits = traits
         self.turn_key = turn_key
         self.limits: Limits = limits
         self.recover_trailing_junk: bool = recover_trailing_junk
+        self.repair_arguments: bool = repair_arguments
         self.events: list[TurnEvent] = []  # taken or emptied by the caller of the accumulator
         self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
@@ -146,6 +150,16 @@ class TurnState:
             return
         self.error = error
         self.events.append(Failed(error))
+
+    def fail_number(self, error: ValueError) -> None:
+        """Record the error of a chunk with an integer of more digits than Python converts to text.
+
+        Raises:
+            ValueError: the error has another reason.
+        """
+        if "integer string conversion" not in str(error):
+            raise error
+        self.fail(StreamError("protocol_error", f"a chunk has a number that is too long ({error})"))
 
     def _within_limit(self, error: StreamError) -> StreamError:
         """Return an error of which no more is kept than the limit still allows, but always the beginning."""

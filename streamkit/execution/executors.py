@@ -71,6 +71,9 @@ class Schedule(Scheduler):
         super().__init__(limit)
         self._lock = threading.RLock()  # held for moments: nothing is waited for meanwhile
 
+    def __repr__(self) -> str:
+        return f"<Schedule limit={self.limit} running={self.running}>"
+
     def __reduce__(self) -> tuple[type[Schedule], tuple[int]]:
         # A copy, such as one in a copied configuration or another process, is another schedule with that limit.
         return type(self), (self.limit,)
@@ -188,6 +191,11 @@ class Execution:
         if not self._is_noticed:
             message = "tool calls were never run: await the execution, or enter it with async with"
             warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        stages = [self.round.stage(position) for position in range(len(self.round.calls))]
+        shown = "".join(f" {stage}={stages.count(stage)}" for stage in dict.fromkeys(stages))
+        return f"<Execution {'ended' if self.ended else 'open'} calls={len(stages)}{shown}>"
 
     # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
     # constructor raises, so the class has it too.
@@ -475,7 +483,9 @@ def _execute(
     from streamkit.execution.shared_execution import SharedExecution
 
     if not isinstance(calls, SharedAccumulator):
-        raise UsageError(f"pass a Turn, a list of calls or a SharedAccumulator, not {type(calls).__name__}")
+        raise UsageError(
+            f"pass a Turn, a list of its calls, as in turn.calls, or a SharedAccumulator, not {type(calls).__name__}"
+        )
     if provider is not None or callbacks != FormatCallbacks():
         raise UsageError("pass provider= and the format callbacks to the SharedAccumulator, which writes the messages")
     return SharedExecution(calls, execution_options)

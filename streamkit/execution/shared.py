@@ -304,7 +304,14 @@ class SharedAccumulator:
         if not choice.executable:
             reason = f"Not run: {reason_to_block(ended.error, choice.effective_finish)}."
             blocked = dict.fromkeys([call.id for call in ended.calls], reason)
-        return Round(ended.calls, provider=provider, shape=self._layout, callbacks=callbacks, blocked=blocked)
+        return Round(
+            ended.calls,
+            provider=provider,
+            shape=self._layout,
+            callbacks=callbacks,
+            blocked=blocked,
+            origin=ended.state.origin,
+        )
 
     def hand_over_to(self, execution: RunsCalls) -> None:
         """Have an execution run the calls of all streams, in place of workers.

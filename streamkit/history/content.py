@@ -213,8 +213,10 @@ class ToolCallBlock(_StoredModel):
         parameters = parse_arguments(arguments)
         if parameters is not None:
             return value | {"parameters": parameters}
-        metadata = value.get("metadata") or {}
-        return value | {"parameters": {}, "metadata": {"raw_arguments": arguments} | metadata}
+        metadata = value.get("metadata")
+        if not isinstance(metadata, dict) and metadata is not None:
+            return value  # the field refuses it
+        return value | {"parameters": {}, "metadata": {"raw_arguments": arguments, **(metadata or {})}}
 
 
 def parse_arguments(text: str) -> dict[str, Any] | None:

@@ -17,7 +17,8 @@ from streamkit.calls import CallRef, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
-    Citation,
+    BlockStarted,
+    Compaction,
     Failed,
     File,
     Finished,
@@ -38,6 +39,7 @@ from streamkit.events import (
     UsageReport,
     Warned,
 )
+from streamkit.events.citations import citation_events
 from streamkit.json_text import finalize_arguments
 from streamkit.providers import Writer
 from streamkit.providers.writing.writer import EVENT_ROWS
@@ -397,7 +399,7 @@ def test_the_names_of_the_events_are_used_if_none_are_given() -> None:
 
 
 def test_events_of_another_choice_are_left_out() -> None:
-    turn, live = write("anthropic", [Text("a"), Text("b", 1), Finished("stop"), Finished("length", None, 1)])
+    turn, live = write("anthropic", [Text("a"), Text("b", choice=1), Finished("stop"), Finished("length", None, 1)])
     assert (turn.text, list(live.omitted)) == ("a", ["other_choice"])
     assert turn.finish is not None
     assert turn.finish.reason == "stop"
@@ -413,7 +415,8 @@ def test_a_finish_that_the_target_has_itself_keeps_its_name() -> None:
 
 
 def test_signatures_are_written_where_the_wire_has_them() -> None:
-    events = [Reasoning("Hm"), BlockEnded("reasoning", "SIG"), Text("a"), BlockEnded("text"), Finished("stop")]
+    thought = [Reasoning("Hm"), BlockEnded("reasoning", signature="SIG")]
+    events = [*thought, Text("a"), BlockEnded("text"), Finished("stop")]
     for target in ("anthropic", "bedrock_converse", "mistral"):
         turn, live = write(target, events)
         assert turn.content.blocks[0].signature == "SIG", target
@@ -445,7 +448,7 @@ CITATIONS = [
 @pytest.mark.parametrize("citation", CITATIONS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_citation_with_an_address_is_written_in_the_form_of_the_wire(target: str, citation: Any) -> None:
-    turn, live = write(target, [Text("a"), Citation(citation), BlockEnded("text"), Finished("stop")])
+    turn, live = write(target, [Text("a"), *citation_events(citation), BlockEnded("text"), Finished("stop")])
     if target in ("ollama", "mistral"):
         assert list(live.omitted) == ["citation"]
     else:
@@ -457,7 +460,7 @@ def test_a_citation_with_an_address_is_written_in_the_form_of_the_wire(target: s
 def test_a_citation_without_an_address_is_left_out_elsewhere() -> None:
     citation = {"start": 0, "end": 1, "text": "a", "sources": [{"type": "tool", "id": "t"}]}
     for target in ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse"):
-        turn, live = write(target, [Text("a"), Citation(citation), BlockEnded("text"), Finished("stop")])
+        turn, live = write(target, [Text("a"), *citation_events(citation), BlockEnded("text"), Finished("stop")])
         assert list(live.omitted) == ["citation"], target
         assert "citations" not in turn.content.blocks[0].metadata
 
@@ -504,14 +507,16 @@ ODD = st.recursive(
     max_leaves=4,
 )
 REFS = st.builds(CallRef, ODD_TEXT, ODD_TEXT, st.integers(0, 3), st.sampled_from(["function", "custom"]))
-CHOICE = st.integers(0, 1)
+CHOICE, BLOCK = st.integers(0, 1), st.integers(0, 2)
+KINDS = st.sampled_from(["text", "reasoning", "refusal"])
 METADATA = st.dictionaries(ODD_TEXT | st.sampled_from(["opaque", "thoughtSignature", "item", "audio"]), ODD, max_size=2)
 ODD_EVENTS = st.one_of(
     st.builds(ResponseStarted, ODD_TEXT, ODD_TEXT),
-    st.builds(Text, ODD_TEXT, CHOICE),
-    st.builds(Reasoning, ODD_TEXT, st.sampled_from(["text", "summary", "plan"]), CHOICE),
-    st.builds(Refusal, ODD_TEXT, CHOICE),
-    st.builds(BlockEnded, st.sampled_from(["text", "reasoning", "refusal"]), st.none() | ODD_TEXT, METADATA, CHOICE),
+    st.builds(BlockStarted, KINDS, BLOCK, CHOICE),
+    st.builds(Text, ODD_TEXT, BLOCK, CHOICE),
+    st.builds(Reasoning, ODD_TEXT, st.sampled_from(["text", "summary", "plan"]), BLOCK, CHOICE),
+    st.builds(Refusal, ODD_TEXT, BLOCK, CHOICE),
+    st.builds(BlockEnded, KINDS, BLOCK, st.none() | ODD_TEXT, METADATA, CHOICE),
     st.builds(ToolCallStart, REFS, CHOICE),
     st.builds(ToolCallDelta, REFS, ODD_TEXT, CHOICE),
     st.builds(ToolCallEnd, REFS, CHOICE),
@@ -536,7 +541,8 @@ ODD_EVENTS = st.one_of(
         METADATA,
     ),
     st.builds(ServerTool, st.none() | ODD_TEXT, ODD_TEXT, st.sampled_from(["started", "arguments", "result"]), ODD),
-    st.builds(Citation, ODD),
+    st.builds(lambda data: citation_events(data)[0], ODD),
+    st.builds(Compaction, st.none() | ODD_TEXT, ODD),
     st.builds(File, st.none() | ODD_TEXT | st.just("image/png"), st.none() | ODD_TEXT, st.none() | ODD_TEXT),
     st.builds(UsageReport, st.builds(Usage, st.none() | st.integers(), st.none() | HUGE)),
     st.builds(Finished, st.sampled_from(["stop", "length", "error", "other"]), st.none() | ODD_TEXT | st.integers()),
@@ -569,8 +575,8 @@ def test_a_body_is_the_same_turn_as_the_stream(
     drawn: tuple[list[dict[str, Any]], list[Event]], target: str, reasons: bool, refuses: bool
 ) -> None:
     _, calls = drawn
-    before: list[Event] = [Reasoning("H"), Reasoning("m"), BlockEnded("reasoning", "S")] if reasons else []
-    texts: list[Event] = [Text("a"), Text("ü"), Citation(CITATIONS[0]), BlockEnded("text")]
+    before: list[Event] = [Reasoning("H"), Reasoning("m"), BlockEnded("reasoning", signature="S")] if reasons else []
+    texts: list[Event] = [Text("a"), Text("ü"), *citation_events(CITATIONS[0]), BlockEnded("text")]
     refusal: list[Event] = [Refusal("No"), BlockEnded("refusal")] if refuses else []
     report = UsageReport(Usage(30, 12, 4, 8, 2))
     events = [calls[0], *before, *texts, *refusal, *SERVER_TOOL, File("image/png", "aGk="), *calls[1:], report]
@@ -607,7 +613,7 @@ def test_the_body_of_a_failed_response_is_the_wires_error(target: str) -> None:
 def long_stream(size: int) -> list[Event]:
     """Return a stream with many deltas of every kind, two open calls among them, and much text after braces."""
     first, second = ref(0), ref(1)
-    events: list[Event] = [ResponseStarted("r", "m"), *[Reasoning("hm")] * size, BlockEnded("reasoning", "S")]
+    events: list[Event] = [ResponseStarted("r", "m"), *[Reasoning("hm")] * size, BlockEnded("reasoning", signature="S")]
     events += [*[Text("word ")] * size, BlockEnded("text"), ToolCallStart(first), ToolCallDelta(first, '{"a":"')]
     events += [event for _ in range(size) for event in (ToolCallDelta(first, "}"), ToolCallDelta(first, "{x"))]
     events += [ToolCallStart(second), ToolCallDelta(second, '{"b":"')]

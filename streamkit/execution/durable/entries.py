@@ -21,7 +21,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter, WithJsonSchema
 
 from streamkit import providers
-from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
+from streamkit.calls import ErrorCause, ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.round.context import RoundContext
 from streamkit.execution.round.policies import CircuitBreaker, Outcome
@@ -77,6 +77,7 @@ class StoredResult(BaseModel):
         value: what the tool returned, as JSON data.
         error: the sentence for the model.
         metadata: as in ``ToolResult``.
+        cause: as in ``ToolResult``.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -86,6 +87,7 @@ class StoredResult(BaseModel):
     value: Any = None
     error: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    cause: ErrorCause | None = None
 
     @classmethod
     def from_result(cls, result: ToolResult) -> StoredResult:
@@ -96,11 +98,12 @@ class StoredResult(BaseModel):
             value=replace_lone_surrogates(to_stored_result(result.value)),
             error=result.error,
             metadata=result.metadata,
+            cause=result.cause,
         )
 
     def to_result(self, call: ToolCall) -> ToolResult:
         """Return the result of the call that has its id."""
-        return ToolResult(call, self.status, self.value, self.error, self.metadata)
+        return ToolResult(call, self.status, self.value, self.error, self.metadata, cause=self.cause)
 
 
 class _Entry(BaseModel):

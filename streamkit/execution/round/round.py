@@ -81,6 +81,8 @@ class Round:
         callbacks: the caller's format callbacks.
         blocked: a sentence for each call that may not run, by its id; it becomes the result.
         options: how the messages are rendered: the id policy, the requested model and endpoint, the ids in use.
+        origin: what made calls without a turn, as ``Turn.origin``. None: it is not known, so that their raw ids and
+            opaque state are sent to no provider.
 
     Attributes:
         turn: the turn, if there is one.
@@ -101,6 +103,7 @@ class Round:
         callbacks: FormatCallbacks | None = None,
         blocked: Mapping[str, str] | None = None,
         options: RenderOptions | None = None,
+        origin: Mapping[str, str] | None = None,
     ) -> None:
         check_layout(shape)
         self.turn: Turn | None = turn_or_calls if isinstance(turn_or_calls, Turn) else None
@@ -110,6 +113,7 @@ class Round:
         self._callbacks = callbacks or FormatCallbacks()
         self._layout: ThreadLayout = shape
         self._options = options or RenderOptions()
+        self._origin = dict(origin or {})
         self._warnings: list[StreamWarning] = []
         self._blocked = blocked or {}
         self._assistant: Content | None = None  # of a restored round
@@ -184,7 +188,7 @@ class Round:
         """The assistant's content, with every call."""
         if self._assistant is not None:
             return self._assistant
-        return self.turn.content if self.turn is not None else build_assistant_content(self.calls, self._provider)
+        return self.turn.content if self.turn is not None else build_assistant_content(self.calls, self._origin)
 
     def stage(self, position: int) -> CallStage:
         """Return the stage of a call."""
@@ -394,8 +398,7 @@ def _with_distinct_ids(calls: Iterable[ToolCall]) -> tuple[list[ToolCall], list[
     return list(distinct.values()), warnings
 
 
-def build_assistant_content(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
-    """Return the assistant's content with these calls."""
-    origin = {} if provider is None else {"provider": provider.name}
+def build_assistant_content(calls: Sequence[ToolCall], origin: dict[str, str]) -> Content:
+    """Return the assistant's content with these calls, which have this origin, empty if it is not known."""
     blocks = [dict(to_tool_call_block(call, origin)) for call in calls]
     return Content.model_validate({"speaker": "ai", "blocks": blocks})  # such calls may be the caller's own

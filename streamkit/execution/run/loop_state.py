@@ -249,7 +249,10 @@ class LoopState:
         """
         self.ended = self.ended or "canceled"  # it was canceled before it started
         turn_error = error.error if isinstance(error, StreamInterrupted) else None
-        return [*self.unread_events, RunEnded(self.ended, turn_error, tuple(self.pending))]
+        finish = self.turn.finish if self.turn is not None else None
+        usage = Usage.sum(self.usage_reports)
+        cost = self.cost if self.options.budget.price is not None else None
+        return [*self.unread_events, RunEnded(self.ended, turn_error, tuple(self.pending), finish, usage, cost)]
 
     # ---------------------------------------------------------------- a round and its turns
 
@@ -321,6 +324,7 @@ class LoopState:
                 turn_key=turn_key,
                 limits=self.options.turn.limits,
                 leaked_markup=self.options.turn.leaked_markup,
+                repair_arguments=self.options.turn.repair_arguments,
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
@@ -376,11 +380,9 @@ class LoopState:
         """Check that the tools fit the output.
 
         Raises:
-            UsageError: the run has an output, and a tool has the name of its tool, or ends the run with another one.
+            UsageError: the run has an output, and a tool ends the run with another one.
         """
         for tool in [] if self._output is None else self.context.tools:
-            if tool.name == OUTPUT_TOOL:
-                raise UsageError(f"{OUTPUT_TOOL} is the name of the tool for the run's output: rename your tool")
             if tool.ends_run:
                 raise UsageError(
                     f"{tool.name} ends the run with its value, and output= asks for another output: pass one of the two"

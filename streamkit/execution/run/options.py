@@ -230,10 +230,12 @@ class TurnOptions(Struct, frozen=True):
     Attributes:
         limits: the upper bounds of a turn; None for the default ones.
         leaked_markup: what happens with tool-call markup in the text, as for ``Turn``.
+        repair_arguments: whether arguments with errors that have one meaning only are repaired, as for ``Turn``.
     """
 
     limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
+    repair_arguments: bool = False
 
 
 class LoopOptions(Struct, frozen=True):

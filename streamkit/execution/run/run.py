@@ -42,7 +42,7 @@ from streamkit.execution.round.policies import (
 )
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import OccupiedPlace
-from streamkit.execution.round.thread_update import ThreadUpdate, mark_interrupted
+from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.batches import Batches, BatchReader
 from streamkit.execution.run.loop_state import LoopState, ResumedRound
 from streamkit.execution.run.request import StreamRequest
@@ -179,8 +179,6 @@ async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) 
             execution = state.create_execution(calls)
         execution.cancel_pending()
         update = execution.update if execution.ended else execution.close_without_running()
-        if turn.finish is None or turn_error(turn) is not None:
-            update = mark_interrupted(update)
         for result in execution.started:
             if result.metadata.get("effects_possible"):
                 message = f"a call of {result.call.name} had started before its turn ended; it may have had effects"

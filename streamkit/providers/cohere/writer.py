@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from streamkit.calls import Usage
-from streamkit.events import BlockEnded, ReasoningKind
+from streamkit.events import BlockEnded, Citation, ReasoningKind
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
@@ -18,7 +18,7 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
 from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
@@ -54,8 +54,6 @@ class CohereWriter(SequentialWriter):
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
-        self._open: str | None = None  # the kind of the open content
-        self._content_count = 0
         self._citation_count = 0
 
     # ------------------------------------------------------------ the message
@@ -67,7 +65,7 @@ class CohereWriter(SequentialWriter):
 
     def end(self) -> None:
         """Write ``message-end`` with finish reason, usage and error, and the terminator."""
-        self._stop()
+        self.end_texts()
         ending: Json = {"finish_reason": self.finish_name(FINISH_REASONS, _FINISH_REASONS)}
         if self.error is not None:
             _, message, _ = self.error_fields(self.error)
@@ -106,7 +104,7 @@ class CohereWriter(SequentialWriter):
                 contents.append(dict(message["content"]))
             elif kind == "content-delta":
                 for name, text in message["content"].items():
-                    contents[-1][name] += text
+                    contents[event["index"]][name] += text
                 if "logprobs" in event:
                     body["logprobs"] = [*body.get("logprobs", ()), event["logprobs"]]
             elif kind == "tool-plan-delta":
@@ -126,26 +124,19 @@ class CohereWriter(SequentialWriter):
 
     # ------------------------------------------------------------ contents
 
-    def _start(self, kind: str) -> None:
-        self._stop()
-        self._open = kind
-        content = {"content": {"type": kind, kind: ""}}
-        self.send({"type": "content-start", "index": self._content_count, "delta": {"message": content}})
+    def start_text(self, kind: str, index: int) -> None:
+        """Write the start of a content."""
+        self.send(
+            {"type": "content-start", "index": index, "delta": {"message": {"content": {"type": kind, kind: ""}}}}
+        )
 
-    def _stop(self) -> None:
-        if self._open is not None:
-            self._open = None
-            self.send({"type": "content-end", "index": self._content_count})
-            self._content_count += 1
+    def stop_block(self, index: int) -> None:
+        """Write the end of a content."""
+        self.send({"type": "content-end", "index": index})
 
     def _content(self, kind: str, text: str) -> None:
-        if self._open != kind:
-            self._start(kind)
-        self.send_delta(("content", self._content_count), self._content_delta, text, kind)
-
-    def _content_delta(self, text: str, kind: str) -> Json:
-        message = {"content": {kind: text}}
-        return {"type": "content-delta", "index": self._content_count, "delta": {"message": message}}
+        index = self.text_index(kind)
+        self.send_delta(("content", index), _content_delta, text, kind, index)
 
     def text(self, text: str) -> None:
         """Write a text delta."""
@@ -154,42 +145,42 @@ class CohereWriter(SequentialWriter):
     def reasoning(self, text: str, kind: ReasoningKind) -> None:
         """Write a delta of a tool plan or of thinking."""
         if kind == "plan":
-            self._stop()
+            self.stop_finished()
             self.send({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}})
         else:
             self._content("thinking", text)
 
     def log_probabilities(self, raw: Any) -> None:
         """Write the log probabilities of the text before, in a delta without text."""
-        if self._open == "text":
-            self.send({**self._content_delta("", "text"), "logprobs": raw})
+        texts = [index for (kind, _), index in self._indexes.items() if kind == "text"]
+        if texts:
+            self.send({**_content_delta("", "text", texts[-1]), "logprobs": raw})
 
     def end_block(self, event: BlockEnded) -> None:
         """Write the end of a content."""
         if self._own_state is None:
             super().end_block(event)
-        if (event.kind == "reasoning") == (self._open == "thinking"):
-            self._stop()
+        self.end_text("thinking" if event.kind == "reasoning" else "text")
 
-    def citation(self, data: Any) -> None:
+    def citation(self, event: Citation) -> bool:
         """Write a citation within its text: this wire's own, or an address as a document."""
-        is_known = self._own_state is not None or self.is_same_wire
+        data, is_known = event.data, self._own_state is not None or self.is_same_wire
         is_own = isinstance(data, dict) and ("sources" in data or is_known)
-        citations = [data] if is_own else [_document(*link) for link in citation_links(data)]
-        if not citations:
-            self.omit("citation", "citations without an address were left out: the wire has no form for them")
-        for citation in citations:
-            if self._open != "text":
-                self._start("text")
+        if is_own or event.url is not None:
+            citation = data if is_own else _document(event)
+            self.text_index("text")
             number, self._citation_count = self._citation_count, self._citation_count + 1
             self.send({"type": "citation-start", "index": number, "delta": {"message": {"citations": citation}}})
             self.send({"type": "citation-end", "index": number})
+        else:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        return is_own
 
     # ------------------------------------------------------------ calls
 
     def open_call(self, call: CallText) -> None:
         """Write the start of a call."""
-        self._stop()
+        self.stop_finished()
         function = {"id": call.id, "type": "function", "function": {"name": call.ref.name, "arguments": ""}}
         self.send({"type": "tool-call-start", "index": call.index, "delta": {"message": {"tool_calls": function}}})
 
@@ -202,15 +193,20 @@ class CohereWriter(SequentialWriter):
         self.send({"type": "tool-call-end", "index": call.index})
 
 
+def _content_delta(text: str, kind: str, index: int) -> Json:
+    return {"type": "content-delta", "index": index, "delta": {"message": {"content": {kind: text}}}}
+
+
 def _call_delta(text: str, index: int) -> Json:
     message = {"tool_calls": {"function": {"arguments": text}}}
     return {"type": "tool-call-delta", "index": index, "delta": {"message": message}}
 
 
-def _document(url: str, title: str) -> Json:
+def _document(event: Citation) -> Json:
     """Return an address as a citation of a document (https://docs.cohere.com/docs/rag-citations)."""
-    document = {"id": url, "url": url, "title": title}
-    return {"start": 0, "end": 0, "text": "", "sources": [{"type": "document", "id": url, "document": document}]}
+    document = {"id": event.url, "url": event.url, "title": event.title or ""}
+    sources = [{"type": "document", "id": event.url, "document": document}]
+    return {"start": 0, "end": 0, "text": "", "sources": sources}
 
 
 def _usage(usage: Usage) -> Json:

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 from streamkit.calls import CallRef, CallState, FinishReason, ToolCall, Usage
 from streamkit.events import (
     BlockEnded,
-    Citation,
     Event,
     File,
     Finished,
@@ -20,12 +19,14 @@ from streamkit.events import (
     ResponseStarted,
     ServerTool,
     Text,
+    TextKind,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallReady,
     ToolCallStart,
     UsageReport,
 )
+from streamkit.events.citations import citation_events
 from streamkit.history.content import (
     Block,
     Content,
@@ -105,13 +106,15 @@ def _events(block: _BlockOfEvents, index: int, delta_size: int) -> Iterator[Even
             yield Refusal(part) if is_refusal else Text(part)
         citations = metadata.get("citations")
         for citation in citations if isinstance(citations, list) else ():
-            yield Citation(citation)
-        yield BlockEnded("refusal" if is_refusal else "text", _signature(metadata), _state(metadata))
+            yield from citation_events(citation)
+        kind: TextKind = "refusal" if is_refusal else "text"
+        yield BlockEnded(kind, signature=_signature(metadata), metadata=_state(metadata))
     elif isinstance(block, ReasoningBlock):
         for part in split_text(block.text, delta_size):
             yield Reasoning(part, block.kind)
         opaque = {} if block.opaque is None else {"opaque": block.opaque}
-        yield BlockEnded("reasoning", block.signature or _signature(metadata), {**_state(metadata), **opaque})
+        signature = block.signature or _signature(metadata)
+        yield BlockEnded("reasoning", signature=signature, metadata={**_state(metadata), **opaque})
     elif isinstance(block, ToolCallBlock):
         yield from _call_events(block, index, delta_size)
     elif isinstance(block, ServerToolBlock):

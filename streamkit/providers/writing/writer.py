@@ -21,7 +21,9 @@ from streamkit.calls import CLIENT_TOOL, CallRef, Finish, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    BlockStarted,
     Citation,
+    Compaction,
     Event,
     Failed,
     File,
@@ -283,6 +285,47 @@ class Writer(WireOutput):
                 self._write_server_tool(tool)
 
 
+def _on_block_start(writer: Writer, event: BlockStarted) -> None:
+    writer.open_blocks.add(event.block)
+
+
+def _on_text(writer: Writer, event: Text) -> None:
+    writer.block = event.block
+    writer.text(event.text)
+
+
+def _on_reasoning(writer: Writer, event: Reasoning) -> None:
+    writer.block = event.block
+    writer.reasoning(event.text, event.kind)
+
+
+def _on_refusal(writer: Writer, event: Refusal) -> None:
+    writer.block = event.block
+    writer.refusal(event.text)
+
+
+def _on_block_end(writer: Writer, event: BlockEnded) -> None:
+    writer.block = event.block
+    writer.end_block(event)
+    writer.open_blocks.discard(event.block)
+
+
+def _on_citation(writer: Writer, event: Citation) -> None:
+    if event.data is None and writer.is_own_citation:
+        return  # a further source of data that was written
+    if event.block is not None:
+        writer.block = event.block
+    writer.is_own_citation = writer.citation(event)
+
+
+def _on_compaction(writer: Writer, event: Compaction) -> None:
+    if writer.is_same_wire:
+        writer._begin_once()
+        writer.provider_block(event.raw, is_server_tool=False)
+    elif not writer.compaction(event.raw):
+        writer.omit("compaction", "the summary of a compaction was left out: only its provider reads it")
+
+
 def _on_usage(writer: Writer, event: UsageReport) -> None:
     writer.usage = event.usage
 
@@ -334,17 +377,19 @@ class EventRow:
 #: response, the events of ``ToolEvent`` what the program does with it.
 EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     ResponseStarted: EventRow(Writer._started, "response"),
-    Text: EventRow(lambda writer, event: writer.text(event.text), begins=True),
-    Reasoning: EventRow(lambda writer, event: writer.reasoning(event.text, event.kind), begins=True),
-    Refusal: EventRow(lambda writer, event: writer.refusal(event.text), begins=True),
-    BlockEnded: EventRow(lambda writer, event: writer.end_block(event), begins=True),
+    Text: EventRow(_on_text, begins=True),
+    Reasoning: EventRow(_on_reasoning, begins=True),
+    Refusal: EventRow(_on_refusal, begins=True),
+    BlockStarted: EventRow(_on_block_start, "choice"),  # on the wire a block starts with its first delta
+    BlockEnded: EventRow(_on_block_end, begins=True),
     ToolCallStart: EventRow(Writer._call_start, "call", begins=True),
     ToolCallDelta: EventRow(Writer._call_delta, "call"),
     ToolCallEnd: EventRow(Writer._call_end, "call"),
     ToolCallReady: EventRow(Writer._call_ready, "call", begins=True),
     ArgumentsRestated: EventRow(Writer._call_restated, "call"),
     ServerTool: EventRow(Writer._server_tool, begins=True),
-    Citation: EventRow(lambda writer, event: writer.citation(event.data), begins=True),
+    Citation: EventRow(_on_citation, begins=True),
+    Compaction: EventRow(_on_compaction, "response"),
     File: EventRow(lambda writer, event: writer.file(event), begins=True),
     UsageReport: EventRow(_on_usage, "response"),
     Finished: EventRow(_on_finish, "choice"),

@@ -305,6 +305,8 @@ class MarkupFilter:
         self._reporter.warn_leaked(family)
         self._emit_text()
         if self._recovers:
+            if self._key is not None:
+                self._choice.end_block(self._key)  # text after the call is another block
             self._call_count += 1
             self._open_call = ("leaked", self._call_count)
             self._choice.tool(NormalizedToolChunk("start", id, name, key=self._open_call))

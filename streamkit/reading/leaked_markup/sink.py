@@ -85,20 +85,20 @@ class MarkupChoice:
         self._filter = MarkupFilter(choice, reporter)
         self.text: Callable[..., None] = self._filter.feed  # ``ChoiceSink.text``, without another call for each delta
         # These do not interrupt the text. It may follow a finish reason.
-        self.replace_arguments = choice.replace_arguments
-        self.citation = choice.citation
-        self.log_probabilities = choice.log_probabilities
-        self.finish = choice.finish
+        self.replace_arguments: Callable[..., None] = choice.replace_arguments
+        self.citation: Callable[..., None] = choice.citation
+        self.log_probabilities: Callable[..., None] = choice.log_probabilities
+        self.finish: Callable[..., None] = choice.finish
 
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         """Implement ``ChoiceSink.reasoning``."""
         self._filter.finalize()
         self._choice.reasoning(text, kind, key)
 
-    def refusal(self, text: str) -> None:
+    def refusal(self, text: str, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.refusal``."""
         self._filter.finalize()
-        self._choice.refusal(text)
+        self._choice.refusal(text, key)
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         """Implement ``ChoiceSink.add_metadata``."""
@@ -148,6 +148,11 @@ class MarkupChoice:
         if key is None:
             self._filter.finalize()
         self._choice.file(media_type, data, url, raw=raw, key=key)
+
+    def compaction(self, raw: Any, summary: str | None) -> None:
+        """Implement ``ChoiceSink.compaction``."""
+        self._filter.finalize()
+        self._choice.compaction(raw, summary)
 
     def provider_block(self, raw: Any) -> None:
         """Implement ``ChoiceSink.provider_block``."""
@@ -199,6 +204,11 @@ class MarkupSink:
         self.unknown = accumulator.unknown
         self.keep = accumulator.keep
         self.join_with = accumulator.join_with
+
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self._accumulator.model
 
     def choice(self, index: int) -> MarkupChoice:
         """Implement ``Sink.choice``."""

@@ -14,7 +14,7 @@ from shared_data import RecordedStream, recorded_streams
 from wire_streams import amazon_frame, converse_frame, dumped
 
 from streamkit import Turn, providers
-from streamkit.events import BlockEnded, Reasoning, Text, ToolCallDelta
+from streamkit.events import BlockStarted, Reasoning, Text, ToolCallDelta
 
 RECORDED = recorded_streams("bedrock_converse", ".eventstream")
 
@@ -61,9 +61,9 @@ def test_encoded_recorded_response_is_parsed_unchanged(recorded: bytes) -> None:
 def test_every_delta_is_an_event_at_once() -> None:
     turn = Turn("bedrock_converse", turn_key="k")
     turn.feed(converse_frame(start(0, toolUse=use())))
-    assert [type(event) for event in turn.feed(converse_frame(delta(1, text="a")))] == [Text]
+    assert [type(event) for event in turn.feed(converse_frame(delta(1, text="a")))] == [BlockStarted, Text]
     thought = converse_frame(delta(2, reasoningContent={"text": "a"}))
-    assert [type(event) for event in turn.feed(thought)] == [BlockEnded, Reasoning]
+    assert [type(event) for event in turn.feed(thought)] == [BlockStarted, Reasoning]
     assert [type(event) for event in turn.feed(converse_frame(delta(0, toolUse={"input": "{"})))] == [ToolCallDelta]
 
 

@@ -348,14 +348,16 @@ def test_no_delta_waits_for_a_later_feed() -> None:
     chunks = [
         event("tool-plan-delta", tool_plan="p"),
         event("content-delta", 0, content={"text": "x"}),
+        {"type": "content-end", "index": 0},
         begin(),
         arguments("{"),
         {"type": "tool-call-end", "index": 0},
     ]
     assert [[event.type for event in turn.feed(chunk)] for chunk in chunks] == [
-        ["response_started", "reasoning"],
-        ["block_ended", "text"],
-        ["block_ended", "tool_call_start"],
+        ["response_started", "block_started", "reasoning"],
+        ["block_ended", "block_started", "text"],
+        ["block_ended"],
+        ["tool_call_start"],
         ["tool_call_delta"],
         ["tool_call_end", "tool_call_ready"],
     ]

@@ -57,7 +57,7 @@ def test_an_unknown_status_is_the_finish_reason_other() -> None:
 
 def test_a_body_without_a_status_has_no_finish_reason_and_is_complete() -> None:
     records = record({"object": "response", "id": "resp_1", "output": [message_item(output_text("Hi"))]})
-    assert [event[0] for event in records] == ["identify", "text", "add_metadata", "terminate"]
+    assert [event[0] for event in records] == ["identify", "text", "add_metadata", "end_block", "terminate"]
 
 
 def test_usage_counts_the_complete_prompt_and_all_output() -> None:
