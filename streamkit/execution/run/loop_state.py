@@ -20,8 +20,8 @@ from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
 from streamkit.execution.durable.recorder import Recorder
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.executors import Execution
 from streamkit.execution.round.context import RoundContext, check_hook
-from streamkit.execution.round.execution import Execution
 from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
@@ -380,11 +380,9 @@ class LoopState:
         """Check that the tools fit the output.
 
         Raises:
-            UsageError: the run has an output, and a tool has the name of its tool, or ends the run with another one.
+            UsageError: the run has an output, and a tool ends the run with another one.
         """
         for tool in [] if self._output is None else self.context.tools:
-            if tool.name == OUTPUT_TOOL:
-                raise UsageError(f"{OUTPUT_TOOL} is the name of the tool for the run's output: rename your tool")
             if tool.ends_run:
                 raise UsageError(
                     f"{tool.name} ends the run with its value, and output= asks for another output: pass one of the two"
