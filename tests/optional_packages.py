@@ -30,6 +30,7 @@ DISTRIBUTIONS = {
     "orjson": "orjson",
     "playwright": "playwright",
     "psycopg": "psycopg",
+    "psycopg_pool": "psycopg",
     "pyright": "pyright",
     "ruff": "ruff",
 }

@@ -35,7 +35,7 @@ from typing import Any, TypedDict
 import anyio
 from pydantic import TypeAdapter
 
-from streamkit.bridges.run_store import Claim, ClaimLost, RunStore
+from streamkit.bridges.run_store import Claim, ClaimLost, RunClaimed, RunStore
 from streamkit.calls import Ended
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.events import Event, RunEnded
@@ -247,10 +247,12 @@ class DurableRuns:
             async with await self._claim(run_key) as claim:
                 state = copy_with(RunState.from_entries(claim.entries), is_paused=True, **awaited)
                 answered = state.answer(approvals=approvals, results=results)
-                for call_id, decision in (approvals or {}).items():
-                    await claim.append(ApprovalEntry.of(run_key, call_id, decision))
-                for result in answered.results.values():
-                    await claim.append(ResultEntry(run_key=run_key, result=StoredResult.from_result(result)))
+                for position, (call_id, decision) in enumerate((approvals or {}).items(), state.position):
+                    await claim.append(ApprovalEntry.of(run_key, position, call_id, decision))
+                first = state.position + len(approvals or {})
+                for position, result in enumerate(answered.results.values(), first):
+                    stored = StoredResult.from_result(result)
+                    await claim.append(ResultEntry(run_key=run_key, position=position, result=stored))
         # In the current version of the program, which may not be the one that the run was started with.
         return await DBOS.rewind_workflow_async(
             run_key, application_version=DBOS.application_version, queue_name=self._queue
@@ -366,9 +368,11 @@ class DurableRuns:
             self._tasks.discard(task)
 
     async def _claim(self, run_key: str) -> Claim:
-        while (claim := await self._store.claim(run_key, seconds=self._claim_seconds)) is None:  # noqa: ASYNC110
-            await anyio.sleep(min(1.0, self._claim_seconds / 10))
-        return claim
+        while True:
+            try:
+                return await self._store.claim(run_key, seconds=self._claim_seconds)
+            except RunClaimed as claimed:
+                await anyio.sleep(min(1.0, self._claim_seconds / 10, claimed.seconds + 0.01))
 
     async def _run(self, claim: Claim, conversation: dict[str, Any], inputs: dict[str, Any]) -> RunOutcome:
         start: dict[str, Any] = {"run_key": claim.run_key, **conversation}

@@ -22,17 +22,22 @@ from typing import TYPE_CHECKING, Any
 from streamkit.calls import Ended
 from streamkit.execution.durable.entries import (
     ApprovalEntry,
+    MessageEntry,
+    NestedEntry,
     RequestEntry,
     ResponseEntry,
     ResultEntry,
+    ResumeEntry,
     RunEntry,
+    StartEntry,
     parse_entry,
 )
-from streamkit.execution.durable.recorder import Checkpoint
+from streamkit.execution.durable.recorder import Checkpoint, Lease
 from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.one_call.attempt import AroundCall, execute_one_tool
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.context import (
+    BeforeEveryRequest,
     BeforeFollowUp,
     CreateStream,
     OnOverflow,
@@ -63,6 +68,7 @@ __all__ = [
     "ApprovalEntry",
     "Approve",
     "AroundCall",
+    "BeforeEveryRequest",
     "BeforeFollowUp",
     "Budget",
     "Checkpoint",
@@ -70,12 +76,16 @@ __all__ = [
     "Ended",
     "EndedStream",
     "Execution",
+    "Lease",
+    "MessageEntry",
+    "NestedEntry",
     "Notifier",
     "OnOverflow",
     "QueuedCall",
     "RequestEntry",
     "ResponseEntry",
     "ResultEntry",
+    "ResumeEntry",
     "Retries",
     "Round",
     "RoundContext",
@@ -84,6 +94,7 @@ __all__ = [
     "RunState",
     "Schedule",
     "SharedAccumulator",
+    "StartEntry",
     "StreamReader",
     "Target",
     "ThreadUpdate",

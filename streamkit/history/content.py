@@ -214,7 +214,9 @@ class ToolCallBlock(_StoredModel):
         if parameters is not None:
             return value | {"parameters": parameters}
         metadata = value.get("metadata") or {}
-        return value | {"parameters": {}, "metadata": {"raw_arguments": arguments} | metadata}
+        if isinstance(metadata, dict):  # else its own validation reports it
+            metadata = {"raw_arguments": arguments} | metadata
+        return value | {"parameters": {}, "metadata": metadata}
 
 
 def parse_arguments(text: str) -> dict[str, Any] | None:

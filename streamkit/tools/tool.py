@@ -69,6 +69,8 @@ class Tool(Generic[P, R]):
         timeout: seconds; None means the run's timeout.
         exclusive: whether no other call runs at the same time; earlier calls end first, later ones start after it.
         eager: whether it may start before the turn has ended, and is harmless if the turn then fails.
+        once: whether a call runs at most once. In a durable run its start is stored before it, and a call that had
+            started when the run was stopped does not run again: the model reads that the outcome must be checked.
         limit: how many calls of it may run at once; None means no limit but the run's.
         conflicts_with: names of tools whose calls do not run at the same time as its own (its own name: its calls run
             one after another). It holds in both directions. Of two conflicting calls, the model's first starts first.
@@ -114,6 +116,7 @@ class Tool(Generic[P, R]):
         "kind",
         "limit",
         "name",
+        "once",
         "parameters",
         "strict",
         "timeout",
@@ -130,6 +133,7 @@ class Tool(Generic[P, R]):
         timeout: float | None = None,
         exclusive: bool = False,
         eager: bool = False,
+        once: bool = False,
         limit: int | None = None,
         conflicts_with: Collection[str] = (),
         strict: bool = False,
@@ -151,6 +155,8 @@ class Tool(Generic[P, R]):
         self.timeout = timeout
         self.exclusive = exclusive
         self.eager = eager
+        self.once = once
+        _check_once(self)
         self.limit = limit
         self.conflicts_with = frozenset(conflicts_with)
         self.strict = strict
@@ -225,6 +231,7 @@ class Tool(Generic[P, R]):
             replaced.conflicts_with,
             replaced.describe,
         )
+        _check_once(replaced)
         replaced.conflicts_with = frozenset(replaced.conflicts_with)
         replaced.fields = {} if replaced.fields is None else replaced.fields
         check_fields(replaced.name, replaced.fields)
@@ -271,6 +278,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     exclusive: bool
     eager: bool
+    once: bool
     limit: int | None
     conflicts_with: Collection[str]
     strict: bool
@@ -305,8 +313,8 @@ def tool(
         function: the function to run.
         kind: as for ``Tool``.
         grammar: as for ``Tool``.
-        options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``conflicts_with``,
-            ``strict``, ``describe``, ``fields``, ``name``, ``description``.
+        options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``once``, ``limit``,
+            ``conflicts_with``, ``strict``, ``describe``, ``fields``, ``name``, ``description``.
     """
 
     def to_tool(function: Callable[..., Any]) -> Tool[..., Any]:
@@ -315,6 +323,11 @@ def tool(
         return Tool(function, kind=kind, grammar=grammar, **options)
 
     return to_tool if function is None else to_tool(function)
+
+
+def _check_once(tool: Tool) -> None:
+    if tool.once and tool.eager:
+        raise UsageError(f"tool {tool.name} cannot be once and eager: a call that starts early may run again")
 
 
 def _check_options(

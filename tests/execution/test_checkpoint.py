@@ -103,6 +103,11 @@ class Log:
         return [parse_entry(each) for each in self.stored]
 
 
+def in_their_positions(entries: list[RunEntry]) -> list[RunEntry]:
+    """Return entries as if they had been recorded in this order."""
+    return [entry.model_copy(update={"position": number}) for number, entry in enumerate(entries)]
+
+
 def name_of(entry: RunEntry) -> str:
     return f"{entry.type} {entry.round}" if isinstance(entry, RequestEntry | ResponseEntry) else entry.type
 
@@ -230,8 +235,8 @@ async def test_a_result_belongs_to_its_call_whatever_the_order_of_starting() -> 
     results = [entry for entry in log.entries if isinstance(entry, ResultEntry)]
     others = log.entries[:2]
     for rotation in range(4):
-        shuffled = results[rotation:] + results[:rotation]
-        run = await Scenario(FOUR_CALLS, answer("Done.")).resume([*others, *reversed(shuffled)])
+        shuffled = in_their_positions([*others, *reversed(results[rotation:] + results[:rotation])])
+        run = await Scenario(FOUR_CALLS, answer("Done.")).resume(shuffled)
         assert run.contents == expected.contents
 
 
@@ -468,7 +473,7 @@ async def test_a_decision_is_recorded_and_not_asked_for_again() -> None:
     run = await run_loop(ask, provider="openai_chat", history=HISTORY, checkpoint=log.append, **options)
     assert (paid, sorted(asked)) == ([10], [1, 2])
     approved = next(number for number, entry in enumerate(log.entries) if entry.type == "approval")
-    entries = [entry for entry in log.entries[: approved + 1] if entry.type != "result"]
+    entries = in_their_positions([entry for entry in log.entries[: approved + 1] if entry.type != "result"])
     again = await run_loop(ask, resume=RunState.from_entries(entries), **options)
     assert (paid, sorted(asked)) == ([10, 10], [1, 2, 2])
     assert again.contents == run.contents
@@ -533,22 +538,16 @@ async def test_entries_that_are_no_run_are_refused() -> None:
     other = entries[2].model_copy(update={"run_key": "other"})
     for wrong, message in (
         ([], "there are no entries"),
-        (entries[1:], "must be its first request"),
+        (entries[1:], r"entries\[0\] has the position 1"),
+        ([*entries[:2], *entries[3:]], r"entries\[2\] has the position 3"),
+        ([*entries[:2], entries[3], entries[2]], r"entries\[2\] has the position 3"),
+        (in_their_positions(entries[1:]), "must be its first request"),
         ([*entries[:2], other], r"entries\[2\] is of the run 'other'"),
-        ([*entries[:2], *entries[3:]], "lack the result of the call"),
-        ([entries[0], entries[-1]], "lack the request of round 1"),
+        (in_their_positions([*entries[:2], *entries[3:]]), "lack the result of the call"),
+        (in_their_positions([entries[0], entries[-1]]), "lack the request of round 1"),
     ):
         with pytest.raises(UsageError, match=message):
             RunState.from_entries(wrong)
-
-
-async def test_an_entry_of_another_worker_does_not_replace_the_first() -> None:
-    entries = await entries_of_a_run()
-    second = entries[2].model_copy(deep=True)
-    assert isinstance(second, ResultEntry)
-    second.result.value = "another"
-    state = RunState.from_entries([*entries[:3], second, entries[1], *entries[3:6]])
-    assert [result.value for result in state.results] == [f"{name} done" for name in "abcd"]
 
 
 async def test_what_is_no_entry_is_refused() -> None:

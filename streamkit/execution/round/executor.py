@@ -19,6 +19,7 @@ from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
 from streamkit.execution.one_call.attempt import ToolAttempt
 from streamkit.execution.one_call.background import CallTasks, EventQueue
+from streamkit.execution.one_call.nested import RunningCall
 from streamkit.execution.one_call.prepare import (
     PreparedCall,
     apply_approval,
@@ -279,8 +280,10 @@ class Executor:
         else:
             self.round.start_early(prepared.call)
         # Made here, so that the call can be cancelled: its task may start only later.
+        options, run = self._options, self._options.run
+        number, fence = (1, None) if run is None else (run.attempt(prepared.call.id), run.fence)
         self._attempts[position] = ToolAttempt(
-            prepared, self._options.deps, self.round.turn, self._report, self._options.around_call
+            prepared, options.deps, self.round.turn, self._report, options.around_call, number, fence
         )
         return position
 
@@ -326,20 +329,27 @@ class Executor:
         attempt, calls = self._attempts[position], self._calls
         assert calls is not None  # noqa: S101 - it has started this
         place = OccupiedPlace(self._schedule)
+        call, run = self._prepared[position].call, self._options.run
+        running = None if run is None else RunningCall(call.id, run)
         try:
-            await attempt.run_here(self._options.timeout)
+            if self._options.recorder is not None and not await self._may_start(position):
+                return
+            if not attempt.is_canceled:
+                await attempt.run_here(self._options.timeout)
             if attempt.result is not None and self._options.recorder is not None:
                 await self._record(attempt.result)
             if attempt.result is not None:
                 self._set_result(position, attempt.result)
             elif not calls.is_closed:  # else all are cancelled, and ``finalize`` gives each its result
-                self._set_result(position, stopped_result(self._prepared[position].call, has_started=True))
+                self._set_result(position, stopped_result(call, has_started=True))
         except anyio.get_cancelled_exc_class():
             if attempt.result is not None:  # it ended all the same
                 self._set_result(position, attempt.result)
             raise
         finally:
             place.schedule = None
+            if running is not None:
+                running.end()
             del self._attempts[position]
             thread = attempt.thread
             if attempt.is_abandoned and thread is not None:
@@ -357,6 +367,18 @@ class Executor:
             calls.start(following)
         if following is None or self._schedule.can_start(self):
             self._wake.set()
+
+    async def _may_start(self, position: int) -> bool:
+        """Have the recorder confirm the start of a call; if that raises, stop all calls and return False."""
+        assert self._options.recorder is not None  # noqa: S101 - the caller has checked
+        prepared = self._prepared[position]
+        try:
+            await self._options.recorder.start(prepared.call.id, is_once=prepared.tool.once)
+        except Exception as error:
+            self.started.discard(position)
+            self._stop(error)
+            return False
+        return True
 
     async def _record(self, result: ToolResult) -> None:
         """Record the result of a call that ran, before a conflicting call may start; if that raises, stop all calls.

@@ -22,6 +22,7 @@ from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.execution.one_call.attempt import AroundCall
+from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.round.thread_update import ThreadLayout, check_layout
@@ -169,6 +170,10 @@ class ResultRecorder(Protocol):
         """Record decisions on calls, by the call's id, before the calls run."""
         ...
 
+    async def start(self, call_id: str, *, is_once: bool) -> None:
+        """Confirm, before a call starts, that it may; record the start of a call of ``once``."""
+        ...
+
     async def result(self, result: ToolResult) -> None:
         """Record the result of a call, unless it is recorded."""
         ...
@@ -187,6 +192,7 @@ class ExecutionOptions(Struct, frozen=True):
         approve: called for tools with ``approval="ask"``.
         around_call: called instead of each tool, with the function that calls the tool.
         recorder: gets approvals and results before they have an effect; None if the run is not recorded.
+        run: the run that makes the calls, for runs inside of them; None outside of a run.
 
     Raises:
         UsageError: a number of seconds is not above 0, a function is none, or the layout is unknown.
@@ -201,6 +207,7 @@ class ExecutionOptions(Struct, frozen=True):
     approve: Approve | None = None
     around_call: AroundCall | None = None
     recorder: ResultRecorder | None = None
+    run: OuterRun | None = None
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
