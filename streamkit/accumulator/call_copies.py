@@ -91,7 +91,13 @@ class _Copy:
             if self._scanner.closed_at < 0:
                 self._scanner.feed(text)
         if self._joins != self.call.joins:
-            self._find_position()
+            # Parts of the call were joined, so the position is found again. It is near the end, where both grow.
+            self._joins = self.call.joins
+            start, self._part = self.call.size, len(self._parts)
+            while start > self._size:
+                self._part -= 1
+                start -= len(self._parts[self._part])
+            self._offset = self._size - start
         parts = self._parts
         if self._part == len(parts) or not self.ahead:
             return True
@@ -101,31 +107,19 @@ class _Copy:
             part = parts[self._part]
             size = min(len(rest) - at, len(part) - self._offset)
             if not part.startswith(rest[at : at + size], self._offset):
-                self._set_ahead(rest[at:])
+                self.set_ahead(rest[at:])
                 return False
             at += size
             self._size += size
             self._offset += size
             if self._offset == len(part):
                 self._part, self._offset = self._part + 1, 0
-        self._set_ahead(rest[at:])
+        self.set_ahead(rest[at:])
         return True
 
-    def _set_ahead(self, text: str) -> None:
+    def set_ahead(self, text: str) -> None:
+        """Set the text that the call has not sent yet."""
         self.ahead, self._joined_ahead = [text] if text else [], 0
-
-    def _find_position(self) -> None:
-        """Find the position again, because parts of the call were joined. It is near the end, where both grow."""
-        self._joins = self.call.joins
-        start, self._part = self.call.size, len(self._parts)
-        while start > self._size:
-            self._part -= 1
-            start -= len(self._parts[self._part])
-        self._offset = self._size - start
-
-    def drop_ahead(self) -> None:
-        """Drop the text that the call has not sent, because it is the same JSON."""
-        self._set_ahead("")
 
     def is_object_closed_in_call(self) -> bool:
         """Return True if the call's object is closed, so that no more text of it can come."""
@@ -242,7 +236,7 @@ class CallCopies:
             if text and not copy.extend(text):
                 if not _is_equal_json(call.text, text):
                     continue
-                copy.drop_ahead()
+                copy.set_ahead("")  # the call has sent the same JSON
             del candidates[call.index]
             self._keep(OBJECT_SIZE + len(text))
             self._by_key[chunk.key] = copy

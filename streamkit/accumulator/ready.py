@@ -125,18 +125,18 @@ class ReadyCalls:
         for call in calls:
             final = call.final
             if final is None:
-                may_be_truncated = call is last_call and (is_cut_short or not confirmed)
-                final = self.decide(call, self._state_at_end(call, confirmed and not is_cut_short, may_be_truncated))
+                is_finished = confirmed and not is_cut_short
+                state: CallState
+                if not call.name:
+                    state = "invalid"
+                elif call.kind == "custom":
+                    state = "complete" if is_finished else "incomplete"
+                elif not call.parts and call is last_call and not (is_finished or self._state.traits.whole_calls):
+                    state = "incomplete"  # its arguments may have been lost
+                else:
+                    state = self._parse(call).state
+                final = self.decide(call, state)
             call.state = final.state
-
-    def _state_at_end(self, call: ToolCallBuilder, is_finished: bool, may_be_truncated: bool) -> CallState:
-        if not call.name:
-            return "invalid"
-        if call.kind == "custom":
-            return "complete" if is_finished else "incomplete"
-        if not call.parts and may_be_truncated and not self._state.traits.whole_calls:
-            return "incomplete"  # its arguments may have been lost
-        return self._parse(call).state
 
     def completed_call(
         self, calls: Sequence[ToolCallBuilder], index: int, last_call: ToolCallBuilder | None

@@ -388,7 +388,11 @@ def _read_reply(question: str) -> str | None:
             if sys.stdin is None or not sys.stdin.isatty():
                 return None
             input_fd, output_fd = sys.stdin.fileno(), 2
-        _discard_typed_input(input_fd)
+        with suppress(ImportError, OSError):  # no termios on Windows
+            import termios
+
+            with suppress(termios.error):  # what was typed before the question is no reply to it
+                termios.tcflush(input_fd, termios.TCIFLUSH)
         os.write(output_fd, question.encode("utf-8", "backslashreplace"))
         line = os.read(input_fd, 4096)
         if not line.endswith(b"\n"):
@@ -399,12 +403,3 @@ def _read_reply(question: str) -> str | None:
         if opened is not None:
             os.close(opened)
     return line.decode("utf-8", "replace")
-
-
-def _discard_typed_input(terminal: int) -> None:
-    """Discard the input from before the question, which is no reply to it."""
-    with suppress(ImportError, OSError):  # no termios on Windows
-        import termios
-
-        with suppress(termios.error):
-            termios.tcflush(terminal, termios.TCIFLUSH)

@@ -121,19 +121,15 @@ def configure_upstream(
     address = base_address(endpoint, base_url)
     if key is not None and "@" in urlsplit(address).netloc and endpoint.key_header[0] == "authorization":
         raise UsageError(f"{provider} has a key and a base URL with a password, which are one header: give one of them")
+    if (first := _VERSION.match(endpoint.path)) is not None:  # other SDKs take the paths' version there
+        address = address.removesuffix(first[0])
     return ConfiguredUpstream(
         provider=provider,
-        address=_without_repeated_version(address, endpoint),
+        address=address,
         key=key,
         models=models or {},
         first_event_timeout=first_event_timeout,
     )
-
-
-def _without_repeated_version(address: str, endpoint: Endpoint) -> str:
-    """Return an address without a version at its end that begins the provider's paths: other SDKs take it there."""
-    first = _VERSION.match(endpoint.path)
-    return address if first is None else address.removesuffix(first[0])
 
 
 def parse_upstream(text: str, first_event_timeout: float | None = None) -> ConfiguredUpstream:

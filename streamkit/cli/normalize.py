@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -85,7 +84,8 @@ def _normalize(name: str, provider: str, *, events: bool) -> None:
     if error is not None and error.kind == "protocol_error" and not (turn.text or turn.reasoning or turn.calls):
         raise NotAStreamError(f"not a stream of {provider}: {error.message}")
     if not events:
-        _print_line({"file": name, **turn.to_dict()})
+        line = {"file": replace_lone_surrogates(name), **turn.to_dict()}
+        json_output().write_json(msgspec.json.encode(line, enc_hook=str))
 
 
 def _print_events(name: str, events: Sequence[Event], is_wanted: bool) -> None:
@@ -95,9 +95,3 @@ def _print_events(name: str, events: Sequence[Event], is_wanted: bool) -> None:
             json_output().write_json(
                 to_json(event)[:-1] + b',"file":' + msgspec.json.encode(replace_lone_surrogates(name)) + b"}"
             )
-
-
-def _print_line(data: dict[str, Any]) -> None:
-    """Print an object as one line of JSON."""
-    data["file"] = replace_lone_surrogates(data["file"])
-    json_output().write_json(msgspec.json.encode(data, enc_hook=str))

@@ -106,8 +106,11 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "websocket":
-            await _refuse_websocket(scope, receive, send)
+        if scope["type"] == "websocket":  # a server with WebSockets has recognized one; 426 if it can send a response
+            if "websocket.http.response" in scope.get("extensions", {}):
+                await Response(_NO_WEBSOCKETS, 426, _WITHOUT_UPGRADE, "text/plain")(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1000, "reason": ""})
             return
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
@@ -134,14 +137,6 @@ class Gateway:
     def models(self) -> list[str]:
         """The names of models that clients can list: those of the upstreams' ``models``."""
         return self._state.models
-
-
-async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuse a WebSocket that a server with WebSockets has recognized, by 426 if it can send a response."""
-    if "websocket.http.response" in scope.get("extensions", {}):
-        await Response(_NO_WEBSOCKETS, 426, _WITHOUT_UPGRADE, "text/plain")(scope, receive, send)
-    else:
-        await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
 
 @dataclass(slots=True)

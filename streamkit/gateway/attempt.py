@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, aclosing, nullcontext
 from functools import partial
 from operator import is_
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import anyio
@@ -180,16 +180,25 @@ class Attempt:
             model=self.model,
         )
         seconds = self._upstream.first_event_timeout
+        limits = None if seconds is None else TimeLimits(first_event=seconds)
+        started = None if seconds is None else anyio.current_time()
+        # Without a limit no cancel scope is opened, which costs more than the rest of this method.
+        limited = nullcontext() if seconds is None else anyio.move_on_after(seconds)
         try:
-            if seconds is None:
-                response = await self._ask(request, stack)
-                return Source(self.prepare().turn, response)
-            limits, started = TimeLimits(first_event=seconds), anyio.current_time()
-            with anyio.move_on_after(seconds):
-                response = await self._ask(request, stack)
+            with cast("AbstractContextManager[object, bool]", limited):  # True at the limit
+                try:
+                    asked = open_response(self._upstream, request)
+                    opened = asked if self.watch is None else self.watch(request, asked)
+                    response = await opened.__aenter__()
+                except UsageError as error:
+                    self.defect = error
+                    raise
+                stack.push_async_exit(partial(_close, opened))
+                self.response_headers = headers_of(response)
                 return Source(self.prepare().turn, response, limits=limits, started=started)
             failed = Source(self.prepare().turn, ())
-            failed.error = limits.error(anyio.current_time(), has_first_event=False)
+            if limits is not None:  # else nothing ends the wait
+                failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 raise
@@ -198,19 +207,6 @@ class Attempt:
             failed = Source(self.prepare().turn, ())
             failed.report(error)
         return failed
-
-    async def _ask(self, request: UpstreamRequest, stack: AsyncExitStack) -> Any:
-        """Send the request; return the response, which the stack closes."""
-        try:
-            asked = open_response(self._upstream, request)
-            opened = asked if self.watch is None else self.watch(request, asked)
-            response = await opened.__aenter__()
-        except UsageError as error:
-            self.defect = error
-            raise
-        stack.push_async_exit(partial(_close, opened))
-        self.response_headers = headers_of(response)
-        return response
 
 
 async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> bool | None:

@@ -129,7 +129,9 @@ async def read_body(receive: Receive, headers: Mapping[str, str], limit: int) ->
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
-    decoders = _decoders(headers["content-encoding"]) if "content-encoding" in headers else []
+    names = [name.strip().lower() for name in headers.get("content-encoding", "").split(",")]
+    # In the order in which the content codings are removed (RFC 9110, section 8.4).
+    decoders = [_decoder(name) for name in reversed(names) if name not in ("", "identity")]
     parts: list[bytes] = []
     size, has_more = 0, True
     while has_more:
@@ -147,32 +149,18 @@ async def read_body(receive: Receive, headers: Mapping[str, str], limit: int) ->
         if len(body) > limit:
             raise _too_large(limit)
     try:
-        return msgspec.json.decode(body if b"\\ud" not in body.lower() else _replace_halves(body))
+        if b"\\ud" in body.lower():
+            # U+FFFD for each half of a surrogate pair, as clients send that cut a text within an emoji: APIs refuse it
+            # in this request and in all later ones of the conversation
+            # (https://github.com/anthropics/claude-code/issues/2108).
+            body = json.dumps(replace_lone_surrogates(json.loads(body))).encode()
+        return msgspec.json.decode(body)
     except (ValueError, RecursionError) as error:
         raise BodyRefused(400, f"the body is not JSON: {error}") from None
 
 
 def _too_large(limit: int) -> BodyRefused:
     return BodyRefused(413, f"the body has more than {limit} bytes, the limit of this gateway")
-
-
-def _replace_halves(body: bytes) -> bytes:
-    """Return JSON with U+FFFD for each half of a surrogate pair, as clients send that cut a text within an emoji.
-
-    APIs refuse it in this request and in all later ones of the conversation
-    (https://github.com/anthropics/claude-code/issues/2108).
-    """
-    return json.dumps(replace_lone_surrogates(json.loads(body))).encode()
-
-
-def _decoders(encoding: str) -> list[Callable[[bytes, int], bytes]]:
-    """Return the functions that remove the content codings, in the order in which they do (RFC 9110, section 8.4).
-
-    Raises:
-        BodyRefused: an encoding is unknown.
-    """
-    names = [name.strip().lower() for name in encoding.split(",")]
-    return [_decoder(name) for name in reversed(names) if name not in ("", "identity")]
 
 
 def _decoder(name: str) -> Callable[[bytes, int], bytes]:

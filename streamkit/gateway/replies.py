@@ -120,36 +120,30 @@ def models_reply(client: str, models: Sequence[str], wanted: str | None) -> Resp
         wanted: the model that the client asks for; None for all.
     """
     if client == "gemini":
-        entries = [_gemini_model(name) for name in models]
+        methods = ["generateContent", "streamGenerateContent"]
+        entries: list[Json] = [
+            {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods} for name in models
+        ]
         whole: Json = {"models": entries}
     elif client == "ollama":
         entries = [{"name": name, "model": name} for name in models]
         whole = {"models": entries}
     else:
         # Anthropic and OpenAI have the same path; each SDK reads its own fields.
-        entries = [_model(name) for name in models]
+        entries = [
+            {
+                "id": name,
+                "object": "model",
+                "type": "model",
+                "display_name": name,
+                "created": 0,
+                "created_at": _CREATED,
+                "owned_by": "streamkit",
+            }
+            for name in models
+        ]
         ends = {"first_id": models[0], "last_id": models[-1]} if models else {"first_id": None, "last_id": None}
         whole = {"object": "list", "data": entries, "has_more": False, **ends}
     if wanted is None:
         return JSONResponse(whole)
     return JSONResponse(entries[models.index(wanted)]) if wanted in models else None
-
-
-def _model(name: str) -> Json:
-    return {
-        "id": name,
-        "object": "model",
-        "type": "model",
-        "display_name": name,
-        "created": 0,
-        "created_at": _CREATED,
-        "owned_by": "streamkit",
-    }
-
-
-def _gemini_model(name: str) -> Json:
-    return {
-        "name": f"models/{name}",
-        "displayName": name,
-        "supportedGenerationMethods": ["generateContent", "streamGenerateContent"],
-    }

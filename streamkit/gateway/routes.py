@@ -178,14 +178,13 @@ def _find_response(path: str, query: Mapping[str, str]) -> Route | None:
     return None
 
 
-def _usual_routes() -> dict[str, Route]:
-    """Return the routes of the paths that most clients ask, by the path, so that no pattern is tried for them."""
-    paths = [providers.get(name).traits.endpoint.path for name in CLIENTS]
-    found = {path: _find_response(path, {}) for each in paths for path in (each, _VERSION + each)}
-    return {path: route for path, route in found.items() if route is not None and route.model is None}
-
-
-_USUAL = _usual_routes()
+#: The routes of the paths that most clients ask, so that no pattern is tried for them.
+_USUAL = {
+    path: usual
+    for name in CLIENTS
+    for path in (providers.get(name).traits.endpoint.path, _VERSION + providers.get(name).traits.endpoint.path)
+    if (usual := _find_response(path, {})) is not None and usual.model is None
+}
 
 
 def _in_dialect(route: Route, headers: Mapping[str, str]) -> Route:

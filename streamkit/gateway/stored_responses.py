@@ -77,21 +77,20 @@ class StoredResponses:
         has_references = any(isinstance(item, dict) and item.get("type") == "item_reference" for item in items)
         if not isinstance(previous, str) and not has_references:
             return body
-        resolved = [self._resolve_item(item) for item in items] if isinstance(given, list) else _as_items(given)
+        resolved: list[Any] = []
+        for item in _as_items(given):
+            if isinstance(item, dict) and item.get("type") == "item_reference":
+                if (kept := self._items.get(str(item.get("id")))) is None:
+                    raise ReferenceNotFound(
+                        f"Item with id '{item.get('id')}' not found: send the item itself, as with \"store\": false."
+                    )
+                item = kept
+            resolved.append(item)
         if isinstance(previous, str):
             if (stored := self._responses.get(previous)) is None:
                 raise ReferenceNotFound(f"Previous response with id '{previous}' not found.")
             resolved = [*stored.conversation, *resolved]
         return {name: value for name, value in body.items() if name != "previous_response_id"} | {"input": resolved}
-
-    def _resolve_item(self, item: Any) -> Any:
-        if not isinstance(item, dict) or item.get("type") != "item_reference":
-            return item
-        if (stored := self._items.get(str(item.get("id")))) is None:
-            raise ReferenceNotFound(
-                f"Item with id '{item.get('id')}' not found: send the item itself, as with \"store\": false."
-            )
-        return stored
 
     def add(self, response_id: str, body: Json, output: Sequence[Json]) -> None:
         """Store a complete response, unless its request forbids it.

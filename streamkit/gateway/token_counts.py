@@ -158,17 +158,13 @@ def _request(
     """Return the client's request for an upstream of the same wire."""
     target = providers.get(upstream.provider)
     endpoint = target.traits.endpoint
+    if endpoint.model_in_body:
+        body = {**body, "model": model}
+    elif isinstance(nested := body.get("generateContentRequest"), dict) and "model" in nested:  # Gemini
+        body = {**body, "generateContentRequest": {**nested, "model": f"models/{model}"}}
     return UpstreamRequest(
         path=(endpoint.count_path or "").format(model=quote(model, safe="")),
         headers={**endpoint.headers, **feature_headers(providers.get(route.client), target, headers)},
-        body={**body, "model": model} if endpoint.model_in_body else _with_nested_model(body, model),
+        body=body,
         model=model,
     )
-
-
-def _with_nested_model(body: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return the body with the model in its nested request, where Gemini has it, too."""
-    nested = body.get("generateContentRequest")
-    if not isinstance(nested, dict) or "model" not in nested:
-        return body
-    return {**body, "generateContentRequest": {**nested, "model": f"models/{model}"}}

@@ -107,9 +107,6 @@ def stored_content(speaker: str, blocks: list[Block], metadata: dict[str, Any]) 
     return store(Content, {"speaker": speaker, "blocks": blocks, "metadata": metadata}, _CONTENT_FIELDS)
 
 
-_TEXT = frozenset({str})
-
-
 def as_list(value: Any) -> list[Any]:
     """Return a list unchanged, one value as a list of it, None as an empty list."""
     return value if isinstance(value, list) else [] if value is None else [value]
@@ -288,7 +285,7 @@ class ContentBuilder:
             parameters = to_stored_data(parse_arguments(arguments))
             if parameters is None:
                 parameters, metadata = {}, {"raw_arguments": to_stored_data(arguments), **metadata}
-        elif isinstance(arguments, dict) and _has_names(arguments):
+        elif isinstance(arguments, dict) and all(isinstance(name, str) for name in arguments):
             parameters = to_stored_data(dict(arguments))
         else:
             parameters, metadata["raw_arguments"] = {}, _to_json(arguments)
@@ -411,10 +408,6 @@ def _describe(raw: Any) -> str:
     if isinstance(role, str):
         return f"a message of the role {role[:64]!r}"
     return f"an object with the fields {', '.join(str(name)[:32] for name in list(raw)[:5]) or '(none)'}"
-
-
-def _has_names(arguments: dict[Any, Any]) -> bool:
-    return _TEXT.issuperset(map(type, arguments)) or all(isinstance(name, str) for name in arguments)
 
 
 def _to_id(value: Any) -> str:

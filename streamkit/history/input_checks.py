@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, compress, repeat
 from operator import attrgetter, is_
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -128,7 +128,6 @@ def _to_dict(item: Any) -> Any:
         return item
 
 
-AnyModel = TypeVar("AnyModel", bound=BaseModel)
 _type_of = attrgetter("type")
 
 
@@ -153,7 +152,11 @@ def prepare_contents(
         blocks += content.blocks
     if not is_json_data and not are_plain_data(chain.from_iterable(map(dict.values, map(vars, blocks)))):
         for number, content in enumerate(contents):
-            stored = [_block_with_json_data(block) for block in content.blocks]
+            stored: list[Block] = []
+            for block in content.blocks:
+                data = {name: (value, to_stored_data(value)) for name, value in block.__dict__.items()}
+                updates = {name: new for name, (old, new) in data.items() if new is not old}
+                stored.append(copy_with(block, **updates) if updates else block)
             if not all(map(is_, stored, content.blocks)):
                 prepared[number] = copy_with(content, blocks=stored)
         if not all(map(is_, prepared, contents)):
@@ -181,15 +184,6 @@ def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
     if sentence not in changes:
         changes.append(sentence)
     return copy_with(content, blocks=blocks)
-
-
-def _block_with_json_data(block: AnyModel) -> AnyModel:
-    updates = {}
-    for name, value in block.__dict__.items():
-        data = to_stored_data(value)
-        if data is not value:
-            updates[name] = data
-    return copy_with(block, **updates) if updates else block
 
 
 def check_media_data(block: ImageBlock | FileBlock) -> None:

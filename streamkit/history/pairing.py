@@ -118,24 +118,23 @@ class Pairing:
     def _pair(self, result: PairedResult, calls: _CallsWithoutResult, name: Hashable) -> None:
         latest = calls.latest(name)
         call = calls.nearest(name)
-        if call is None or (latest.result is not None and _are_equal(latest.result.block, result.block)):
-            self._add_further_result(latest, result)
-        else:
+        before, block = latest.result, result.block
+        if call is not None and (
+            before is None
+            or (before.block.error, before.block.status, before.block.result)
+            != (block.error, block.status, block.result)
+        ):
             self._set_result(call, result)
+        elif before is not None and _rank(block) > _rank(before.block):
+            latest.result, result.call = result, latest
+            self._changes.append(f"a failed result of the call {latest.id!r} was replaced by a later one")
+        else:
+            self._changes.append(f"a further result of the call {latest.id!r} was dropped: it has one")
 
     def _set_result(self, call: PairedCall, result: PairedResult) -> None:
         call.result, result.call = result, call
         if result.block.call_id != call.block.id:
             self._changes.append(f"the result with the id {result.block.call_id!r} got the id of its call, {call.id!r}")
-
-    def _add_further_result(self, call: PairedCall, result: PairedResult) -> None:
-        """Handle a further result of a call that has one: the better one of the two counts."""
-        before = call.result
-        if before is not None and _rank(result.block) > _rank(before.block):
-            call.result, result.call = result, call
-            self._changes.append(f"a failed result of the call {call.id!r} was replaced by a later one")
-        else:
-            self._changes.append(f"a further result of the call {call.id!r} was dropped: it has one")
 
     def _pair_early(self) -> None:
         """Pair results that precede their calls."""
@@ -273,7 +272,3 @@ def _rank(block: ToolResponseBlock) -> int:
     if block.error is None and block.status in (None, "completed"):
         return 2
     return 0 if block.status == "canceled" and block.error == NO_RESULT else 1
-
-
-def _are_equal(first: ToolResponseBlock, second: ToolResponseBlock) -> bool:
-    return (first.error, first.status, first.result) == (second.error, second.status, second.result)

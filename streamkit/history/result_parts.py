@@ -198,19 +198,12 @@ _OPENAI_RESPONSES_READERS: dict[str, PartReader] = {
 # ---------------------------------------------------------------- Chat Completions, and Mistral's dialect of it
 
 
-def _read_chat_file(item: dict[str, Any]) -> ResultPart | None:
-    file = item.get("file")
-    return _read_openai_file(file) if isinstance(file, dict) else None
-
-
-def _read_mistral_document(item: dict[str, Any]) -> ResultPart | None:
-    return _read_openai_file({"file_data": item.get("document_url"), "filename": item.get("document_name")})
-
-
 _OPENAI_CHAT_READERS: dict[str, PartReader] = {
     "image_url": _read_openai_image,
-    "file": _read_chat_file,
-    "document_url": _read_mistral_document,
+    "file": lambda item: _read_openai_file(item["file"]) if isinstance(item.get("file"), dict) else None,
+    "document_url": lambda item: _read_openai_file(  # Mistral's
+        {"file_data": item.get("document_url"), "filename": item.get("document_name")}
+    ),
 }
 
 

@@ -143,7 +143,10 @@ def _store(value: Any, conversion: _Conversion) -> Any:
         return _convert_bytes(value)
     if isinstance(value, ResultPart):
         value = [value]
-    if isinstance(value, (list, tuple)) and any(_is_media(item) for item in value):
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(item, ResultPart) or (isinstance(item, bytes) and sniff_media_type(item) is not None)
+        for item in value
+    ):
         parts = [part for item in value for part in _to_parts(item, conversion)]
         if all(part["type"] == "text" for part in parts):
             return "\n".join(str(part["text"]) for part in parts)
@@ -170,10 +173,6 @@ def to_stored_part(block: ResultPart) -> dict[str, Any]:
     if block.metadata:
         part["metadata"] = _to_data(block.metadata)
     return part
-
-
-def _is_media(item: Any) -> bool:
-    return isinstance(item, ResultPart) or (isinstance(item, bytes) and sniff_media_type(item) is not None)
 
 
 def _to_parts(item: Any, conversion: _Conversion) -> list[dict[str, Any]]:

@@ -85,7 +85,11 @@ class _MessageReader:
         parts = as_list(message.get("parts"))
         if not parts:  # version 4, which repeats these in its parts if it has any
             for attachment in as_list(message.get("experimental_attachments")):
-                self._read_attachment(attachment)
+                if isinstance(attachment, dict) and isinstance(attachment.get("url"), str):
+                    self._builder.report_unread(attachment, ("url", "contentType", "name"), "an attachment")
+                    self._add_file(attachment["url"], attachment.get("contentType"), attachment.get("name"))
+                else:
+                    self._builder.opaque(self._speaker, attachment)
             if message.get("reasoning"):
                 self._read_part({"type": "reasoning", "text": message["reasoning"]})
             for invocation in as_list(message.get("toolInvocations")):
@@ -142,13 +146,6 @@ class _MessageReader:
         address = part.get("url", part.get("data"))
         media_type = part.get("mediaType", part.get("mimeType"))
         self._add_file(address, media_type, part.get("filename"))
-
-    def _read_attachment(self, attachment: Any) -> None:
-        if not isinstance(attachment, dict) or not isinstance(attachment.get("url"), str):
-            self._builder.opaque(self._speaker, attachment)
-            return
-        self._builder.report_unread(attachment, ("url", "contentType", "name"), "an attachment")
-        self._add_file(attachment["url"], attachment.get("contentType"), attachment.get("name"))
 
     def _add_file(self, address: str, media_type: Any, name: Any) -> None:
         kind = media_type if isinstance(media_type, str) else None

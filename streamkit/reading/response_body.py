@@ -95,7 +95,14 @@ class ResponseBody:
         """Return the frames that the end of the input completes; of a broken connection only those of whole JSON."""
         frames: list[Frame] = self.framer.close() if self.framer is not None else []
         self.frames += len(frames)
-        return [frame for frame in frames if _is_json(frame[1])] if is_broken else frames
+        if not is_broken:
+            return frames
+        whole: list[Frame] = []
+        for frame in frames:
+            with suppress(ValueError, RecursionError):
+                read_json(frame[1])
+                whole.append(frame)
+        return whole
 
     def diagnose(self, unrecognized: StreamError) -> StreamError | None:
         """Return the error of a body that has ended; None if it was a stream of this wire.
@@ -133,14 +140,6 @@ def _describe(head: bytes) -> str:
     if head[:1] in (b"{", b"["):
         return "a JSON document of another kind instead of a stream"
     return "text that is not a stream of this wire"
-
-
-def _is_json(payload: bytes) -> bool:
-    try:
-        read_json(payload)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def error_of_foreign_wire(error: StreamError, head: bytes, provider: Provider) -> StreamError:

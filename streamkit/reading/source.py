@@ -324,12 +324,9 @@ class CopiedSource:
         if name == "aiter_bytes":
             return lambda: self._aread(value())
         if name == "iter_bytes":
-            return self._iter_bytes
+            # openai's async raw response has an async iterator under this name
+            return lambda: self._aread(inner) if hasattr(inner := value(), "__aiter__") else self._read(inner)
         return value
-
-    def _iter_bytes(self) -> Any:
-        inner = self._source.iter_bytes()  # openai's async raw response has an async one under this name
-        return self._aread(inner) if hasattr(inner, "__aiter__") else self._read(inner)
 
     def __aiter__(self) -> CopiedSource:
         # Itself, as a generator that is the source: one that is left early is closed, and not read to its end.

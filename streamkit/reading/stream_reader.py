@@ -251,7 +251,7 @@ def read(
         raise UsageError("the turn was read and closed: make a new Turn for the next stream")
     if timeouts is not None and not isinstance(timeouts, Timeouts):
         raise UsageError(f"timeouts must be Timeouts(first_event=..., idle=...), or None, not {timeouts!r}")
-    limits = TimeLimits() if timeouts is None else TimeLimits(timeouts.first_event, timeouts.idle, timeouts.heartbeats)
+    limits = TimeLimits.of(timeouts or Timeouts())
     return StreamReader(turn, Source(turn, source, limits=limits if limits.has_silence_limit else None))
 
 
@@ -460,7 +460,14 @@ class TurnReading:
         turn = self.turn
         if turn.has_error and turn.withdraw_error_reminder is None:
             # logged when the turn is collected, unless it was read before
-            reminder = weakref.finalize(turn, _log_unread_error, turn.provider.name, turn.turn_key)
+            reminder = weakref.finalize(
+                turn,
+                _log.warning,
+                "the stream of turn %r (%s) ended in an error that was not read: use turn.error or"
+                " turn.raise_for_error()",
+                turn.turn_key,
+                turn.provider.name,
+            )
             turn.withdraw_error_reminder = reminder.detach
         return events
 
@@ -475,11 +482,3 @@ class TurnReading:
         """Do the same for a sync source."""
         self.turn.close(self._source.error)
         self._source.close()
-
-
-def _log_unread_error(provider: str, turn_key: str | None) -> None:
-    _log.warning(
-        "the stream of turn %r (%s) ended in an error that was not read: use turn.error or turn.raise_for_error()",
-        turn_key,
-        provider,
-    )

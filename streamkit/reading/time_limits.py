@@ -90,6 +90,16 @@ class TimeLimits(Struct, frozen=True):
     heartbeats: bool = True
     deadline: float | None = None
 
+    @classmethod
+    def of(cls, timeouts: Timeouts, deadline: float | None = None) -> TimeLimits:
+        """Return the limits of a request of a run or reader with these timeouts, which ends at the deadline."""
+        return cls(timeouts.first_event, timeouts.idle, timeouts.heartbeats, deadline)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is any limit."""
+        return self.has_silence_limit or self.deadline is not None
+
     @property
     def has_silence_limit(self) -> bool:
         """Whether silence is limited, and not only the complete time."""

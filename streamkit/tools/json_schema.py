@@ -119,7 +119,10 @@ class _Validator:
         if value is None and schema.get("nullable") is True:  # OpenAPI 3.0
             return
         yield self._reference
-        if "type" in schema and not _has_any_type(value, schema["type"]):
+        kinds = schema.get("type", [])
+        if "type" in schema and not any(
+            _has_type(value, kind) for kind in (kinds if isinstance(kinds, list) else [kinds])
+        ):
             yield self._type  # what the other keywords report would follow from it
             return
         yield self._values
@@ -268,10 +271,6 @@ class _Validator:
 # ---------------------------------------------------------------- JSON's own meaning of types and equality
 
 
-def _has_any_type(value: Any, kinds: Any) -> bool:
-    return any(_has_type(value, kind) for kind in (kinds if isinstance(kinds, list) else [kinds]))
-
-
 def _has_type(value: Any, kind: Any) -> bool:
     if kind == "integer":  # 1.0 is one
         return not isinstance(value, bool) and (
@@ -370,9 +369,11 @@ def drop_placeholder_nulls(value: Any, schema: Any, root: Mapping[str, Any]) -> 
     """
     if isinstance(value, dict):
         objects = [node for node in _options(schema, root) if isinstance(node.get("properties"), Mapping)]
-        matching = _matching_object(value, objects, root)
-        if matching is None:
+        if len(objects) > 1:
+            objects = [node for node in objects if _matches_value(value, node, root)]
+        if not objects:
             return value
+        matching = objects[0]
         properties, required = matching["properties"], matching.get("required") or ()
         return {
             name: drop_placeholder_nulls(item, properties.get(name), root)
@@ -427,14 +428,6 @@ def _options(schema: Any, root: Mapping[str, Any], seen: set[str] | None = None)
         yield from _options(all_of[0], root, seen)
         return
     yield schema
-
-
-def _matching_object(
-    value: Mapping[str, Any], objects: list[Mapping[str, Any]], root: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    if len(objects) < 2:
-        return objects[0] if objects else None
-    return next((node for node in objects if _matches_value(value, node, root)), None)
 
 
 def _matches_value(value: Mapping[str, Any], node: Mapping[str, Any], root: Mapping[str, Any]) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import gc
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any, Literal
 
 import pytest
 
@@ -274,3 +278,55 @@ async def test_the_loop_accepts_a_set() -> None:
     assert run.text == "Done."
     assert [made["function"]["name"] for made in asked[0]["tools"]] == ["f_read", "f_write", "f_delete"]
     assert [message["content"] for message in asked[1]["messages"] if message["role"] == "tool"] == ["read a"]
+
+
+def create_function() -> Any:
+    def search(query: str, limit: int = 3) -> str:
+        """Search."""
+        return query
+
+    return search
+
+
+def test_a_function_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = create_function()
+    first = to_tools([search])["search"]
+    monkeypatch.setattr(Tool, "__init__", None)  # a tool that is made again would raise
+    second = to_tools([search])["search"]
+    assert (first.function, second.function) == (search, search)
+    assert second is not first
+    assert second.parameters == first.parameters
+    assert second.validate({"query": "x"}) == {"query": "x", "limit": 3}
+
+
+CHANGES: dict[str, Callable[[Any], None]] = {
+    "docstring": lambda search: setattr(search, "__doc__", "Search today's news."),
+    "annotation": lambda search: search.__annotations__.update(query=Literal["a", "b"]),
+    "defaults": lambda search: setattr(search, "__defaults__", (5,)),
+    "name": lambda search: setattr(search, "__name__", "find"),
+    "signature": lambda search: setattr(search, "__signature__", inspect.Signature()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_function_that_has_changed_is_inspected_again(change: str) -> None:
+    search = create_function()
+    [before] = to_tools([search]).values()
+    CHANGES[change](search)
+    [after] = to_tools([search]).values()
+    expected = Tool(search)
+    assert (after.name, after.description, after.parameters) == (
+        expected.name,
+        expected.description,
+        expected.parameters,
+    )
+    assert (after.name, after.description, after.parameters) != (before.name, before.description, before.parameters)
+
+
+def test_a_function_of_which_a_tool_was_made_can_be_collected() -> None:
+    search = create_function()
+    reference = weakref.ref(search)
+    to_tools([search])
+    del search
+    gc.collect()
+    assert reference() is None

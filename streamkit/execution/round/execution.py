@@ -26,8 +26,7 @@ from streamkit.execution.one_call.background import (
     is_event_loop_running,
 )
 from streamkit.execution.one_call.prepare import Approve
-from streamkit.execution.round.executor import Executor
-from streamkit.execution.round.policies import ExecutionOptions
+from streamkit.execution.round.executor import ExecutionOptions, Executor
 from streamkit.execution.round.round import CallStage, Round
 from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate
@@ -381,9 +380,8 @@ def execute_tool_calls_batched(
         UsageError: calls alone have neither provider nor callbacks, two tools have one name, or a number is out of
             range. When it runs: the turn is open, or the execution was used before.
     """
-    limits = Timeouts.of(timeouts)
     options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "batched", limits.call, limits.run, deps, approve, around_call
+        to_tools(tools), to_schedule(limit), "batched", Timeouts.of(timeouts), deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)
@@ -411,9 +409,8 @@ def execute_tool_calls_sequentially(
     there, so that the two are interchangeable; ``limit`` has no effect among these calls, and
     ``format_batch_for_thread`` gets one result at a time.
     """
-    limits = Timeouts.of(timeouts)
     options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "sequential", limits.call, limits.run, deps, approve, around_call
+        to_tools(tools), to_schedule(limit), "sequential", Timeouts.of(timeouts), deps, approve, around_call
     )
     callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
     return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)

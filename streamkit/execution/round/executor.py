@@ -10,17 +10,21 @@ It must not depend on who watches, on streams or on providers; ``execution`` is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
+from streamkit.errors import UsageError
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
-from streamkit.execution.one_call.attempt import ToolAttempt
+from streamkit.execution.one_call.attempt import AroundCall, ToolAttempt
 from streamkit.execution.one_call.background import CallTasks, EventQueue
-from streamkit.execution.one_call.nested import RunningCall
+from streamkit.execution.one_call.nested import OuterRun, RunningCall
 from streamkit.execution.one_call.prepare import (
+    Approve,
     PreparedCall,
     apply_approval,
     approval_failed_result,
@@ -32,13 +36,78 @@ from streamkit.execution.one_call.prepare import (
     stopped_result,
     to_result_event,
 )
-from streamkit.execution.round.policies import EagerCalls, ExecutionOptions
+from streamkit.execution.round.policies import EagerCalls
 from streamkit.execution.round.round import Round
-from streamkit.execution.round.scheduler import OccupiedPlace
-from streamkit.execution.round.thread_update import ThreadUpdate, to_sendable_result
-from streamkit.tools import Approval
+from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
+from streamkit.execution.round.thread_update import ThreadLayout, ThreadUpdate, check_layout, to_sendable_result
+from streamkit.reading.time_limits import Timeouts
+from streamkit.tools import Approval, Tool
 
-__all__ = ["Executor"]
+__all__ = ["ExecutionOptions", "Executor", "ResultRecorder", "check_callable"]
+
+
+class ResultRecorder(Protocol):
+    """What stores decisions and results of calls before they have an effect (``durable.recorder.Recorder``)."""
+
+    async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
+        """Record decisions on calls, by the call's id, before the calls run."""
+        ...
+
+    async def start(self, call_id: str, *, is_once: bool) -> None:
+        """Confirm, before a call starts, that it may; record the start of a call of ``once``."""
+        ...
+
+    async def result(self, result: ToolResult) -> None:
+        """Record the result of a call, unless it is recorded."""
+        ...
+
+
+class ExecutionOptions(Struct, frozen=True):
+    """How the calls of a round are run.
+
+    Attributes:
+        tools: by name.
+        schedule: the limits, possibly shared with other executions.
+        layout: ``sequential`` runs each call alone, in call order.
+        timeouts: of each call, and of all of them; of the loop's options, of the complete run and of its requests.
+        deps: the tools' ``ToolContext.deps``.
+        approve: called for tools with ``approval="ask"``.
+        around_call: called instead of each tool, with the function that calls the tool.
+        recorder: gets approvals and results before they have an effect; None if the run is not recorded.
+        run: the run that makes the calls, for runs inside of them; None outside of a run.
+
+    Raises:
+        UsageError: a function is none, or the layout is unknown.
+    """
+
+    tools: Mapping[str, Tool]
+    schedule: Scheduler = field(default_factory=Scheduler)
+    layout: ThreadLayout = "batched"
+    timeouts: Timeouts = Timeouts()
+    deps: Any = None
+    approve: Approve | None = None
+    around_call: AroundCall | None = None
+    recorder: ResultRecorder | None = None
+    run: OuterRun | None = None
+
+    def __post_init__(self) -> None:
+        check_layout(self.layout)
+        check_callable("approve", self.approve)
+        check_callable("around_call", self.around_call)
+
+    def __repr__(self) -> str:
+        # A log must not contain ``deps`` (keys, connections).
+        return f"<ExecutionOptions layout={self.layout!r} tools={list(self.tools)}>"
+
+
+def check_callable(name: str, function: object) -> None:
+    """Check that an option is a function or None.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if function is not None and not callable(function):
+        raise UsageError(f"{name} must be a function, not {function!r}")
 
 
 class Executor:
@@ -146,7 +215,7 @@ class Executor:
         self._schedule.subscribe(self, lambda: self._wake.set())
         try:
             await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
-            with anyio.move_on_after(self._options.run_timeout) as self._scope:
+            with anyio.move_on_after(self._options.timeouts.run) as self._scope:
                 async with anyio.create_task_group() as requests:
                     self._calls = CallTasks(self._run_one, self._fail)
                     try:
@@ -310,7 +379,7 @@ class Executor:
         seconds = None
         if position is not None:
             tool = self._prepared[position].tool
-            seconds = self._options.timeout if tool.timeout is None else tool.timeout
+            seconds = self._options.timeouts.call if tool.timeout is None else tool.timeout
         if position is None or seconds is None:
             await self._wake.wait()
             return
@@ -329,15 +398,15 @@ class Executor:
         attempt, calls = self._attempts[position], self._calls
         assert calls is not None  # noqa: S101 - it has started this
         place = OccupiedPlace(self._schedule)
-        call, run = self._prepared[position].call, self._options.run
+        call, run, recorder = self._prepared[position].call, self._options.run, self._options.recorder
         running = None if run is None else RunningCall(call.id, run)
         try:
-            if self._options.recorder is not None and not await self._may_start(position):
+            if recorder is not None and not await self._may_start(position, recorder):
                 return
             if not attempt.is_canceled:
-                await attempt.run_here(self._options.timeout)
-            if attempt.result is not None and self._options.recorder is not None:
-                await self._record(attempt.result)
+                await attempt.run_here(self._options.timeouts.call)
+            if attempt.result is not None and recorder is not None:
+                await self._record(attempt.result, recorder)
             if attempt.result is not None:
                 self._set_result(position, attempt.result)
             elif not calls.is_closed:  # else all are cancelled, and ``finalize`` gives each its result
@@ -368,27 +437,20 @@ class Executor:
         if following is None or self._schedule.can_start(self):
             self._wake.set()
 
-    async def _may_start(self, position: int) -> bool:
-        """Have the recorder confirm the start of a call; if that raises, stop all calls and return False."""
-        assert self._options.recorder is not None  # noqa: S101 - the caller has checked
-        prepared = self._prepared[position]
+    async def _may_start(self, position: int, recorder: ResultRecorder) -> bool:
+        """Have the start of a call confirmed, and return True; if that raises, stop all calls."""
         try:
-            await self._options.recorder.start(prepared.call.id, is_once=prepared.tool.once)
+            await recorder.start(self._prepared[position].call.id, is_once=self._prepared[position].tool.once)
         except Exception as error:
             self.started.discard(position)
             self._stop(error)
-            return False
-        return True
+        return self._defect is None
 
-    async def _record(self, result: ToolResult) -> None:
-        """Record the result of a call that ran, before a conflicting call may start; if that raises, stop all calls.
-
-        A cancellation waits for it: the call has had its effects and must not run again.
-        """
-        assert self._options.recorder is not None  # noqa: S101 - the caller has checked
+    async def _record(self, result: ToolResult, recorder: ResultRecorder) -> None:
+        """Record the result of a call that ran, before a conflicting call may start; if that raises, stop all calls."""
         try:
-            with anyio.CancelScope(shield=True):
-                await self._options.recorder.result(to_sendable_result(result))
+            with anyio.CancelScope(shield=True):  # the call has had its effects and must not run again
+                await recorder.result(to_sendable_result(result))
         except Exception as error:
             self._stop(error)
 
@@ -426,7 +488,7 @@ class Executor:
     def _build_update(self) -> None:
         """Give every open call its result, and build the update."""
         is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
-        seconds = self._options.run_timeout if is_timeout else None
+        seconds = self._options.timeouts.run if is_timeout else None
         for position in self.round.open_positions:
             call, has_started = self.round.calls[position], position in self.started
             self._set_result(position, stopped_result(call, seconds, has_started=has_started))

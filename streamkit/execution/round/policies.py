@@ -1,7 +1,5 @@
-"""The options and the policies of a round: how its calls are run, which start early, and what ends a run. Pure.
+"""The policies of a round: which calls start early, and what ends a run. Pure.
 
-* Options: ``ExecutionOptions`` is one value, checked when it is put together, instead of the same parameters in every
-  signature. The public functions have keywords of their own and describe them.
 * Eager start: which calls of an open turn may start before it ends (``docs/rules.md``, "Eager start").
 * Circuit breaker: a model that repeats a failing call after it was given the error repeats it again, at the price of a
   request each (HKUDS/nanobot#5169; lobehub/lobehub#13817: 17 steps, 487k tokens).
@@ -14,32 +12,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
-
-from msgspec import Struct, field
+from typing import Literal, TypeAlias
 
 from streamkit.calls import CallRef, StreamError, ToolCall, ToolResult
-from streamkit.errors import UsageError
 from streamkit.events import ArgumentsRestated, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
-from streamkit.execution.one_call.attempt import AroundCall
-from streamkit.execution.one_call.nested import OuterRun
-from streamkit.execution.one_call.prepare import Approve
-from streamkit.execution.round.scheduler import Scheduler
-from streamkit.execution.round.thread_update import ThreadLayout, check_layout
 from streamkit.finishes import finish_row
-from streamkit.reading.time_limits import check_seconds
 from streamkit.reading.turn import Turn
-from streamkit.tools import Approval, Tool
+from streamkit.tools import Tool
 
 __all__ = [
     "MAX_FAILURES",
     "CircuitBreaker",
     "EagerCalls",
-    "ExecutionOptions",
     "Outcome",
-    "ResultRecorder",
     "can_start_eagerly",
-    "check_callable",
     "is_paused_by_provider",
     "turn_error",
     "turn_outcome",
@@ -161,71 +147,3 @@ def turn_outcome(turn: Turn) -> Outcome:
     if row.outcome is not None and not turn.executable:
         return row.outcome
     return None if turn.calls else "answered"
-
-
-class ResultRecorder(Protocol):
-    """What stores decisions and results of calls before they have an effect (``durable.recorder.Recorder``)."""
-
-    async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
-        """Record decisions on calls, by the call's id, before the calls run."""
-        ...
-
-    async def start(self, call_id: str, *, is_once: bool) -> None:
-        """Confirm, before a call starts, that it may; record the start of a call of ``once``."""
-        ...
-
-    async def result(self, result: ToolResult) -> None:
-        """Record the result of a call, unless it is recorded."""
-        ...
-
-
-class ExecutionOptions(Struct, frozen=True):
-    """How the calls of a round are run.
-
-    Attributes:
-        tools: by name.
-        schedule: the limits, possibly shared with other executions.
-        layout: ``sequential`` runs each call alone, in call order.
-        timeout: seconds for each call; None for no limit.
-        run_timeout: seconds for all of them; of the loop's options, for the complete run.
-        deps: the tools' ``ToolContext.deps``.
-        approve: called for tools with ``approval="ask"``.
-        around_call: called instead of each tool, with the function that calls the tool.
-        recorder: gets approvals and results before they have an effect; None if the run is not recorded.
-        run: the run that makes the calls, for runs inside of them; None outside of a run.
-
-    Raises:
-        UsageError: a number of seconds is not above 0, a function is none, or the layout is unknown.
-    """
-
-    tools: Mapping[str, Tool]
-    schedule: Scheduler = field(default_factory=Scheduler)
-    layout: ThreadLayout = "batched"
-    timeout: float | None = 30.0
-    run_timeout: float | None = None
-    deps: Any = None
-    approve: Approve | None = None
-    around_call: AroundCall | None = None
-    recorder: ResultRecorder | None = None
-    run: OuterRun | None = None
-
-    def __post_init__(self) -> None:
-        check_layout(self.layout)
-        check_seconds("timeout", self.timeout)
-        check_seconds("run_timeout", self.run_timeout)
-        check_callable("approve", self.approve)
-        check_callable("around_call", self.around_call)
-
-    def __repr__(self) -> str:
-        # A log must not contain ``deps`` (keys, connections).
-        return f"<ExecutionOptions layout={self.layout!r} tools={list(self.tools)}>"
-
-
-def check_callable(name: str, function: object) -> None:
-    """Check that an option is a function or None.
-
-    Raises:
-        UsageError: it is something else.
-    """
-    if function is not None and not callable(function):
-        raise UsageError(f"{name} must be a function, not {function!r}")

@@ -21,7 +21,7 @@ from streamkit.execution.one_call.nested import RunningCall, current_call
 from streamkit.execution.one_call.prepare import Approve, awaits_client
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.round.execution import Schedule, to_schedule
-from streamkit.execution.round.policies import ExecutionOptions
+from streamkit.execution.round.executor import ExecutionOptions
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.execution.run.loop_state import LoopState
 from streamkit.execution.run.options import Budget, LoopOptions, Retries, TurnOptions
@@ -33,7 +33,7 @@ from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.request import CachePolicy
-from streamkit.reading.time_limits import TimeLimits, Timeouts
+from streamkit.reading.time_limits import Timeouts
 from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, to_tools
 
@@ -145,20 +145,18 @@ def run_loop(
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     tools_by_name = to_tools(tools)
-    limits, attempts = Timeouts.of(timeouts), Retries.of(retries)
     if not isinstance(turn, TurnOptions):
         raise UsageError(f"turn must be TurnOptions(limits=..., leaked_markup=...), not {turn!r}")
     options = LoopOptions(
         create_new_stream,
-        ExecutionOptions(tools_by_name, to_schedule(limit), shape, limits.call, limits.run, deps, approve, around_call),
+        ExecutionOptions(tools_by_name, to_schedule(limit), shape, Timeouts.of(timeouts), deps, approve, around_call),
         max_rounds=max_rounds,
-        retries=attempts,
+        retries=Retries.of(retries),
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn=turn,
         checkpoint=checkpoint,
         output=None if output is None else OutputType(output),
         cache=cache,
-        time_limits=TimeLimits(limits.first_event, limits.idle, limits.heartbeats),
         budget=Budget.of(budget),
     )
     call = current_call()

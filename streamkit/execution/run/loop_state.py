@@ -204,8 +204,9 @@ class LoopState(Conversation):
 
     def start_clock(self) -> None:
         """Start the time limit of the run, if it has one."""
-        if self.options.execution.run_timeout is not None:
-            self.deadline = anyio.current_time() + self.options.execution.run_timeout
+        seconds = self.options.execution.timeouts.run
+        if seconds is not None:
+            self.deadline = anyio.current_time() + seconds
             if self.recorder is not None:
                 self.recorder.deadline = self.deadline
 
@@ -266,11 +267,7 @@ class LoopState(Conversation):
             )
             return self.turn
 
-        limits: TimeLimits | None = self.options.time_limits
-        if self.deadline < inf:
-            limits = structs.replace(self.options.time_limits, deadline=self.deadline)
-        elif not self.options.time_limits.has_silence_limit:
-            limits = None
+        limits = TimeLimits.of(self.options.execution.timeouts, None if self.deadline == inf else self.deadline)
         return StreamRequest(
             self.options.create_new_stream,
             self.context,
@@ -278,7 +275,7 @@ class LoopState(Conversation):
             retries=self.options.retries.requests,
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
-            limits=limits,
+            limits=limits if limits.is_limited else None,
         )
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
@@ -319,11 +316,12 @@ class LoopState(Conversation):
         results: Mapping[str, ToolResult] | None = None,
     ) -> Execution:
         """Return the execution of a round's calls, with the tools and the time that the run has left."""
+        execution = self.options.execution
         remaining = None if self.deadline == inf else max(0.001, self.deadline - anyio.current_time())
         options = structs.replace(
-            self.options.execution,
+            execution,
             tools=self.offered_tools(),
-            run_timeout=remaining,
+            timeouts=structs.replace(execution.timeouts, run=remaining),
             deps=self.context.deps,
             recorder=self.recorder,
             run=self,

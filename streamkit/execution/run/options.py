@@ -21,12 +21,11 @@ from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
-from streamkit.execution.round.policies import ExecutionOptions, check_callable
+from streamkit.execution.round.executor import ExecutionOptions, check_callable
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.request import CachePolicy, auto_mark
-from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.values.redaction import excerpt_repr
 
@@ -282,7 +281,7 @@ class LoopOptions(Struct, frozen=True):
 
     Attributes:
         create_new_stream: makes the stream of each request.
-        execution: how tools are run.
+        execution: how tools are run, and the time limits of the run and its requests.
         max_rounds: requests at most.
         retries: what is tried again.
         before_follow_up: the hooks.
@@ -290,7 +289,6 @@ class LoopOptions(Struct, frozen=True):
         checkpoint: gets the entries of the run.
         output: the type of the structured output; None if there is none.
         cache: the marks that each request gets for the provider's cache.
-        time_limits: of each request.
         budget: what the run may spend.
 
     Raises:
@@ -306,7 +304,6 @@ class LoopOptions(Struct, frozen=True):
     checkpoint: Checkpoint | None = None
     output: OutputType[Any] | None = None
     cache: CachePolicy = None
-    time_limits: TimeLimits = field(default_factory=TimeLimits)
     budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:

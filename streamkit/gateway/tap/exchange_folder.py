@@ -8,11 +8,10 @@ received; and ``NAME.exchange.json``, the facts beside the two bodies (``Exchang
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -182,10 +181,15 @@ class _Files:
     def write(self, copies: Copies) -> None:
         """Write new copies."""
         if copies.start is not None and self._start.request is not None:
-            self._write_request(self._start.request)
+            path = self._named(".request.json")
+            path.write_text(request_text(self._start.request, self._start.secrets, let_others_run), encoding="utf-8")
+            self._facts.request = path.name
         if copies.response is not None:
-            at, status, headers = copies.response
-            self._add_response(at, status, {name.lower(): value for name, value in headers.items()})
+            at, self._facts.upstream_status, response_headers = copies.response
+            headers = {name.lower(): value for name, value in response_headers.items()}
+            self._type = headers.get("content-type", "").partition(";")[0].strip().lower()
+            self._facts.seconds_to_headers = round(at - self._started, 4)
+            self._facts.headers = {name: headers[name] for name in _SHOWN_HEADERS if name in headers}
         self._facts.missing_parts += copies.lost
         for _, data in copies.each_part():
             if self._response is None:
@@ -202,17 +206,6 @@ class _Files:
         with suppress(OSError):
             if self._response is not None:
                 self._response.close()
-
-    def _write_request(self, body: Any) -> None:
-        path = self._named(".request.json")
-        path.write_text(request_text(body, self._start.secrets, let_others_run), encoding="utf-8")
-        self._facts.request = path.name
-
-    def _add_response(self, at: float, status: int, headers: Mapping[str, str]) -> None:
-        self._type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        self._facts.upstream_status = status
-        self._facts.seconds_to_headers = round(at - self._started, 4)
-        self._facts.headers = {name: headers[name] for name in _SHOWN_HEADERS if name in headers}
 
     def _close(self, end: ExchangeEnd) -> None:
         if self._response is not None:

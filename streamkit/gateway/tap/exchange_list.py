@@ -64,16 +64,14 @@ class ExchangeList:
             self._version += 1
             self._versions[copies.key] = self._version
             apply_copies(exchange, copies)
-            if copies.start is not None or copies.end is not None:  # not with each part: one exchange is bounded itself
-                self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        size = sum(exchange.size for exchange in self._exchanges.values())
-        while len(self._exchanges) > 1 and (len(self._exchanges) > self._most or size > _MOST_BYTES):
-            key = next(iter(self._exchanges))
-            size -= self._exchanges.pop(key).size
-            del self._versions[key]
-            self._dropped += 1
+            if copies.start is None and copies.end is None:
+                return  # the oldest are not dropped with each part: one exchange is bounded itself
+            size = sum(exchange.size for exchange in self._exchanges.values())
+            while len(self._exchanges) > 1 and (len(self._exchanges) > self._most or size > _MOST_BYTES):
+                key = next(iter(self._exchanges))
+                size -= self._exchanges.pop(key).size
+                del self._versions[key]
+                self._dropped += 1
 
     def changes(self, since: int, selected: int | None = None, row: int = 0) -> Changes:
         """Return the changes since a version.

@@ -76,75 +76,37 @@ def event_line(event: dict[str, Any]) -> str:
     Args:
         event: the event as plain data, as ``to_json`` has it.
     """
-    describe = _LINES.get(event.get("type", ""))
-    line = _fields(event) if describe is None else describe(event)
+    match event:
+        case {"type": "text" | "reasoning" | "refusal", "text": text}:
+            line = str(text)
+        case {"type": "tool_call_start" | "tool_call_end" | "tool_call_ready", "call": call}:
+            line = " ".join(str(call[name]) for name in ("name", "state", "id") if call.get(name))
+        case {"type": "tool_call_delta", "call": call, "arguments_delta": text}:
+            line = f"{call['name']}  {text}"
+        case {"type": "arguments_restated", "call": call, "arguments_text": text}:
+            line = f"{call['name']}  {text}"
+        case {"type": "usage_report", "usage": usage}:
+            figures = {name: value for name, value in usage.items() if name != "raw" and value is not None}
+            line = ", ".join(f"{figures[name]} {name.removesuffix('_tokens').replace('_', ' ')}" for name in figures)
+        case {"type": "finished", "reason": reason}:
+            raw = event.get("raw")
+            line = str(reason) + ("" if raw in (None, reason) else f" ({raw})")
+        case {"type": "failed", "error": error}:
+            line = ": ".join(str(error[name]) for name in ("kind", "code", "message") if error.get(name))
+        case {"type": "warned", "code": code, "message": message}:
+            line = f"{code}: {message}"
+        case {"type": "response_started"}:
+            line = " ".join(str(event[name]) for name in ("model", "response_id") if event.get(name))
+        case {"type": "server_tool", "name": name, "phase": phase}:
+            data = event.get("data")
+            shown = data if isinstance(data, str) else "" if data is None else msgspec.json.encode(data).decode()
+            line = f"{name} {phase} {shown}".rstrip()
+        case _:
+            fields = {name: value for name, value in event.items() if name != "type" and value not in (None, 0, {}, [])}
+            line = msgspec.json.encode(fields).decode() if fields else ""
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
-def _text(event: dict[str, Any]) -> str:
-    return str(event["text"])
-
-
-def _call(event: dict[str, Any]) -> str:
-    call = event["call"]
-    return " ".join(str(call[name]) for name in ("name", "state", "id") if call.get(name))
-
-
-def _delta(event: dict[str, Any]) -> str:
-    return f"{event['call']['name']}  {event.get('arguments_delta', event.get('arguments_text', ''))}"
-
-
-def _usage(event: dict[str, Any]) -> str:
-    figures = {name: value for name, value in event["usage"].items() if name != "raw" and value is not None}
-    return ", ".join(f"{value} {name.removesuffix('_tokens').replace('_', ' ')}" for name, value in figures.items())
-
-
-def _finished(event: dict[str, Any]) -> str:
-    raw = event.get("raw")
-    return str(event["reason"]) + ("" if raw in (None, event["reason"]) else f" ({raw})")
-
-
-def _failed(event: dict[str, Any]) -> str:
-    error = event["error"]
-    return ": ".join(str(error[name]) for name in ("kind", "code", "message") if error.get(name))
-
-
-def _warned(event: dict[str, Any]) -> str:
-    return f"{event['code']}: {event['message']}"
-
-
-def _started(event: dict[str, Any]) -> str:
-    return " ".join(str(event[name]) for name in ("model", "response_id") if event.get(name))
-
-
-def _server_tool(event: dict[str, Any]) -> str:
-    data = event.get("data")
-    shown = data if isinstance(data, str) else "" if data is None else msgspec.json.encode(data).decode()
-    return f"{event['name']} {event['phase']} {shown}".rstrip()
-
-
-def _fields(event: dict[str, Any]) -> str:
-    """Return the other fields of an event as JSON."""
-    shown = {name: value for name, value in event.items() if name != "type" and value not in (None, 0, {}, [])}
-    return msgspec.json.encode(shown).decode() if shown else ""
-
-
-_LINES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "text": _text,
-    "reasoning": _text,
-    "refusal": _text,
-    "tool_call_start": _call,
-    "tool_call_delta": _delta,
-    "tool_call_end": _call,
-    "tool_call_ready": _call,
-    "arguments_restated": _delta,
-    "usage_report": _usage,
-    "finished": _finished,
-    "failed": _failed,
-    "warned": _warned,
-    "response_started": _started,
-    "server_tool": _server_tool,
-}
 _LONGEST_REQUEST = 512 * 1024  # characters that are shown of a request
 _MOST_ROWS = 16 * 1024 * 1024  # bytes of the rows of one exchange that are kept
 
@@ -311,11 +273,12 @@ class ObservedExchange:
         shown = [
             {"name": show_text(name, self._secrets), "data": show_text(data, self._secrets)} for name, data in frames
         ]
+        described = [clean_json(to_json(event), self._secrets) for event in events]
         row = {
             "n": self.first_row + len(self.rows),
             "at": self._since_start(at),
             "frames": shown,
-            "events": [self._describe_event(event) for event in events],
+            "events": [{"line": event_line(decode_json(data)), "event": msgspec.Raw(data)} for data in described],
         }
         line = msgspec.json.encode(row)
         self.rows.append(line)
@@ -323,10 +286,6 @@ class ObservedExchange:
         while self._size > _MOST_ROWS and len(self.rows) > 1:
             self._size -= len(self.rows.popleft())
             self.first_row += 1
-
-    def _describe_event(self, event: TurnEvent) -> dict[str, Any]:
-        data = clean_json(to_json(event), self._secrets)
-        return {"line": event_line(decode_json(data)), "event": msgspec.Raw(data)}
 
     # ---------------------------------------------------------------- views
 
@@ -354,6 +313,13 @@ class ObservedExchange:
         start, turn, end = self._start, self.turn, self._end
         usage = turn.usage if turn is not None else None
         cost = reported_cost(usage)
+        figures = {} if usage is None else {name: getattr(usage, name) for name in usage.__struct_fields__}
+        notes = list(self._notes)
+        if self._lost:
+            parts = "1 part" if self._lost == 1 else f"{self._lost} parts"
+            notes.append(f"{parts} of the response came faster than they could be shown and are missing here")
+        if self.first_row:
+            notes.append(f"the first {self.first_row} rows are no longer kept")
         summary: dict[str, Any] = {
             "id": self.key,
             "at": start.at,
@@ -374,13 +340,15 @@ class ObservedExchange:
             "rows": self.first_row + len(self.rows),
             "calls": len(turn.calls) if turn is not None else 0,
             "finish": turn.finish if turn is not None else None,
-            "usage": _usage_figures(usage),
+            "usage": None
+            if usage is None
+            else {name: figure for name, figure in figures.items() if name != "raw" and figure is not None},
             "cost": cost if cost is not None else self._list_price,
             "is_list_price": cost is None and self._list_price is not None,
             "warnings": turn.warnings if turn is not None else [],
             "error": self._error(),
             "changes": list(end.changes) if end is not None else [],
-            "notes": self._all_notes(),
+            "notes": notes,
         }
         plain = replace_lone_surrogates(msgspec.to_builtins(summary, enc_hook=str))
         data: dict[str, Any] = msgspec.json.decode(clean_json(msgspec.json.encode(plain), self._secrets))
@@ -424,15 +392,6 @@ class ObservedExchange:
             return {"message": f"HTTP status {self._end.status or self._status}"}
         return None
 
-    def _all_notes(self) -> list[str]:
-        notes = list(self._notes)
-        if self._lost:
-            parts = "1 part" if self._lost == 1 else f"{self._lost} parts"
-            notes.append(f"{parts} of the response came faster than they could be shown and are missing here")
-        if self.first_row:
-            notes.append(f"the first {self.first_row} rows are no longer kept")
-        return notes
-
 
 def _named_model(body: Any) -> str | None:
     """Return the model that the body of a request names."""
@@ -441,11 +400,3 @@ def _named_model(body: Any) -> str | None:
             body = msgspec.json.decode(body)
     model = body.get("model") if isinstance(body, dict) else None
     return model if isinstance(model, str) else None
-
-
-def _usage_figures(usage: Usage | None) -> dict[str, int] | None:
-    """Return the figures of a usage that the provider sent."""
-    if usage is None:
-        return None
-    figures = {name: getattr(usage, name) for name in usage.__struct_fields__ if name != "raw"}
-    return {name: figure for name, figure in figures.items() if figure is not None}

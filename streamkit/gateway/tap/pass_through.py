@@ -146,20 +146,19 @@ class PassThrough:
         if body is None:
             await PlainTextResponse(f"the body has more than {_MOST_BODY} bytes", 413)(scope, receive, send)
             return
-        passed = self._passed(request, body)
+        raw_path = request.scope.get("raw_path") or request.url.path.encode()
+        query = request.scope.get("query_string", b"")
+        passed = PassedRequest(
+            method=request.method,
+            url=self._address + raw_path.decode("latin-1") + ("?" + query.decode("latin-1") if query else ""),
+            headers=_end_to_end(request.headers.raw, {b"host"}),
+            body=body if body or "content-length" in request.headers else None,
+        )
         copy = self._begin(request, body)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch_client, request, copy, tasks.cancel_scope)
             await self._pass(request, passed, copy, send)
             tasks.cancel_scope.cancel()
-
-    def _passed(self, request: Request, body: bytes) -> PassedRequest:
-        raw_path = request.scope.get("raw_path") or request.url.path.encode()
-        query = request.scope.get("query_string", b"")
-        headers = _end_to_end(request.headers.raw, {b"host"})
-        has_body = bool(body) or "content-length" in request.headers
-        url = self._address + raw_path.decode("latin-1") + ("?" + query.decode("latin-1") if query else "")
-        return PassedRequest(method=request.method, url=url, headers=headers, body=body if has_body else None)
 
     def _begin(self, request: Request, body: bytes) -> ExchangeCopy:
         """Return the copy of an exchange."""

@@ -148,7 +148,11 @@ class CallRestorer:
     def restore(self, event: Event) -> list[Event]:
         """Return the client's events for an event of the provider; most are the same event."""
         if isinstance(event, ToolCallDelta):
-            return self._restore_delta(event)
+            call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
+            if text is None:
+                return [event if call is event.call else ToolCallDelta(call, event.arguments_delta, event.choice)]
+            delta = text.feed(event.arguments_delta)
+            return [ToolCallDelta(call, delta, event.choice)] if delta else []
         if isinstance(event, (ToolCallStart, ToolCallEnd, ArgumentsRestated)):
             call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
             if isinstance(event, ArgumentsRestated) and text is not None:
@@ -210,13 +214,6 @@ class CallRestorer:
         if tool.name == call.name and not is_wrapped:
             return call
         return CallRef(call.id, tool.name, call.index, "custom" if is_wrapped else call.kind)
-
-    def _restore_delta(self, event: ToolCallDelta) -> list[Event]:
-        call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
-        if text is None:
-            return [event if call is event.call else ToolCallDelta(call, event.arguments_delta, event.choice)]
-        delta = text.feed(event.arguments_delta)
-        return [ToolCallDelta(call, delta, event.choice)] if delta else []
 
     def _restore_ready(self, event: ToolCallReady) -> list[Event]:
         """Return the ready event; before it the rest of the text, or all of it if the deltas showed another one."""

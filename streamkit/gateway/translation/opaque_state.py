@@ -256,7 +256,8 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
     origin = found[0].origin if found else None
     counts: Counter[str] = Counter()
     blocks: list[Block] = []
-    places: dict[int, tuple[int, int]] = {}  # of reasoning whose message joins blocks, by the identity of its block
+    #: The characters of text and the calls before reasoning whose message joins blocks, by the identity of its block.
+    places: dict[int, tuple[int, int]] = {}
     for block, entry in zip(content.blocks, states, strict=True):
         own = [state for state in entry if state is not None]
         origin = own[0].origin if own else origin
@@ -264,16 +265,23 @@ def _restore_content(content: Content, changes: list[str]) -> Content:
             _insert_reasoning(blocks, before)
         carried = [state for state in own if state.block == "reasoning"]
         if isinstance(block, ToolCallBlock):
-            state = own[0] if own else calls.get((block.name, counts[block.name]))
+            call_state = own[0] if own else calls.get((block.name, counts[block.name]))
             counts[block.name] += 1
-            blocks.append(_restore_call(_without_state(block), origin, state))
+            call = _without_state(block)
+            if call_state is None:
+                blocks.append(_with_origin(call, origin))
+            else:
+                kept = {name: value for name, value in call.metadata.items() if name in _NEUTRAL_METADATA}
+                blocks.append(copy_with(call, metadata={**kept, **call_state.metadata, **call_state.origin}))
         elif carried:
             reasoning = [_restore_reasoning(each) for each in carried]
             if blocks and _repeats(blocks[-1], reasoning[0]):
                 blocks.pop()
             blocks += reasoning
-            found_places = zip(reasoning, map(_place, carried), strict=True)
-            places |= {id(each): place for each, place in found_places if place is not None}
+            for each, state in zip(reasoning, carried, strict=True):
+                length, count = state.fields.get("text_length"), state.fields.get("calls")
+                if isinstance(length, int) and isinstance(count, int):
+                    places[id(each)] = (length, count)
         elif isinstance(block, TextBlock):
             text = _with_origin(_without_state(block) if entry else block, origin)
             blocks.append(_with_text_state(text, own[0]) if own and own[0].block == "text" else text)
@@ -290,12 +298,6 @@ def _position(state: UpstreamState) -> tuple[str | None, int | None]:
     """Return the name and the number of a state's block; a client may have sent anything in their place."""
     name, number = state.fields.get("name"), state.fields.get("number")
     return (name if isinstance(name, str) else None, number if isinstance(number, int) else None)
-
-
-def _place(state: UpstreamState) -> tuple[int, int] | None:
-    """Return the characters of text and the number of calls before a block of reasoning, if its state has them."""
-    length, calls = state.fields.get("text_length"), state.fields.get("calls")
-    return (length, calls) if isinstance(length, int) and isinstance(calls, int) else None
 
 
 def _in_order(blocks: Sequence[Block], places: Mapping[int, tuple[int, int]]) -> list[Block]:
@@ -451,14 +453,6 @@ def _restore_reasoning(state: UpstreamState) -> Block:
         return ReasoningBlock(**fields, metadata={**state.metadata, **state.origin})
     except ValueError:  # a field of another type: not from `wrap_state`
         return ReasoningBlock(metadata=dict(state.origin))
-
-
-def _restore_call(block: ToolCallBlock, origin: Mapping[str, Any] | None, own: UpstreamState | None) -> Block:
-    """Return a call with the state that its origin needs."""
-    if own is None:
-        return _with_origin(block, origin)
-    kept = {name: value for name, value in block.metadata.items() if name in _NEUTRAL_METADATA}
-    return copy_with(block, metadata={**kept, **own.metadata, **own.origin})
 
 
 def _with_origin(block: TextBlock | ToolCallBlock, origin: Mapping[str, Any] | None) -> Block:

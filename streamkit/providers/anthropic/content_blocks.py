@@ -180,7 +180,12 @@ class AnthropicBlockReader:
                 if self._server_tool_names is None:
                     self._server_tool_names = {}
                 self._server_tool_names[call_id] = name
-            choice.server_tool(call_id, name, "started", _server_call_fields(raw))
+            fields = _extra_fields(raw, _CALL_FIELDS) or {}  # such as an MCP server, or a call by code
+            if fields.get("caller") == {"type": "direct"}:
+                del fields["caller"]
+            if block_type != "server_tool_use":
+                fields["type"] = block_type
+            choice.server_tool(call_id, name, "started", fields or None)
         elif isinstance(block_type, str) and block_type.endswith("_tool_result"):  # web_search_tool_result, ...
             self._add(index, SERVER_RESULT, raw)
             call_id = as_text(raw.get("tool_use_id"))
@@ -365,13 +370,3 @@ def _extra_fields(raw: Json, known: frozenset[str]) -> Json | None:
     if known.issuperset(raw):
         return None
     return {name: value for name, value in raw.items() if name not in known and value is not None} or None
-
-
-def _server_call_fields(raw: Json) -> Json | None:
-    """Return the fields of a server tool's start that differ from the usual: an MCP server, a call by code."""
-    fields = _extra_fields(raw, _CALL_FIELDS) or {}
-    if fields.get("caller") == {"type": "direct"}:
-        del fields["caller"]
-    if raw["type"] != "server_tool_use":
-        fields["type"] = raw["type"]
-    return fields or None

@@ -159,10 +159,16 @@ def _media_metadata(builder: ContentBuilder, block: Json) -> Json:
 
 
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
-    content, call_id = _read_result_content(block.get("content")), block.get("tool_use_id")
+    content, call_id, extras = block.get("content"), block.get("tool_use_id"), _cache_metadata(block)
     if not _RESULT_FIELDS.issuperset(block):
         builder.report_unread(block, _RESULT_FIELDS, "a result")
-    extras = _result_mark(block)
+    if isinstance(content, list):
+        if not extras:  # the last mark of its parts: a part of a result has none in history
+            marks = (_cache_metadata(part) for part in reversed(content) if isinstance(part, dict))
+            extras = next(filter(None, marks), {})
+        content = [_read_result_part(part) for part in content]
+        if len(content) == 1 and isinstance(content[0], dict) and content[0].get("type") == "text":
+            content = content[0].get("text")
     if "toolset_name" in block:
         extras = {"toolset_name": block["toolset_name"], **extras}
     if block.get("is_error") is not True:
@@ -173,25 +179,6 @@ def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
         builder.result(call_id, content, error=error, extras=extras)
     else:
         builder.result(call_id, error=content if isinstance(content, str) else "", extras=extras)
-
-
-def _result_mark(block: Json) -> Json:
-    """Return the cache mark of a result, or else the last one of its parts: a part of a result has none in history."""
-    mark, content = _cache_metadata(block), block.get("content")
-    for part in reversed(content) if not mark and isinstance(content, list) else ():
-        if isinstance(part, dict) and (mark := _cache_metadata(part)):
-            break
-    return mark
-
-
-def _read_result_content(content: Any) -> Any:
-    """Return a result's value: a single text as that text, images in the neutral form, all else unchanged."""
-    if not isinstance(content, list):
-        return content
-    parts = [_read_result_part(part) for part in content]
-    if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "text":
-        return parts[0].get("text")
-    return parts
 
 
 def _read_result_part(part: Any) -> Any:

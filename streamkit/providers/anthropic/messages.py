@@ -104,10 +104,6 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
     return media_block(block)
 
 
-def _is_system_message(raw: Any) -> bool:
-    return isinstance(raw, dict) and raw.get("role") == "system"
-
-
 def _count_marks(body: Json) -> int:
     """Return the number of cache marks on system text and messages; those of a caller may have a text for blocks."""
     contents = [body.get("system"), *(message.get("content") for message in body["messages"])]
@@ -160,10 +156,12 @@ class AnthropicRenderer(BlockRenderer):
                 if parts and (mark := cache_mark(block)) is not None:
                     parts = self.mark_parts(parts, mark)
                 blocks += parts
-            elif isinstance(block, OpaqueBlock) and _is_system_message(block.raw) and self.is_own(block):
-                metadata = {**block.raw, **metadata}  # it has no content, so these fields are all that it is
             elif isinstance(block, OpaqueBlock):
-                blocks += self.own_parts(block)  # such as the addition of a tool
+                raw = block.raw
+                if isinstance(raw, dict) and raw.get("role") == "system" and self.is_own(block):
+                    metadata = {**raw, **metadata}  # it has no content, so these fields are all that it is
+                else:
+                    blocks += self.own_parts(block)  # such as the addition of a tool
             else:
                 self.report(f"a block of type {block.type!r} in a system message was left out")
         fields = {name: metadata[name] for name in SYSTEM_MESSAGE_FIELDS if metadata.get(name)}

@@ -176,7 +176,11 @@ class ConverseRenderer(BlockRenderer):
                 message["content"] = self._put_calls_last(message["content"])
             elif message["role"] == "user":
                 self._complete_documents(message["content"])
-            message["content"] = _without_repeated_cache_points(message["content"])
+            kept: list[Json] = []  # without a cache point after another, or first: a point is after its part
+            for part in message["content"]:
+                if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
+                    kept.append(part)
+            message["content"] = kept
         points = [part for parts in self._lists() for part in parts if "cachePoint" in part]
         if drop_first_marks(points, dict.clear):
             self.report(f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request")
@@ -308,15 +312,6 @@ def _rename_documents(parts: list[Any], names: set[str]) -> list[Any]:
             part = part if unique == name else {**part, "document": {**document, "name": unique}}
         renamed.append(part)
     return renamed
-
-
-def _without_repeated_cache_points(parts: list[Json]) -> list[Json]:
-    """Return the parts without a cache point directly after another, or at the beginning: a point is after its part."""
-    kept: list[Json] = []
-    for part in parts:
-        if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
-            kept.append(part)
-    return kept
 
 
 def _is_client_call(part: Json) -> bool:

@@ -105,7 +105,14 @@ class ConverseWriter(SequentialWriter):
             text = "".join(parts)
             parsed = finalize_arguments(text)
             blocks[index]["toolUse"]["input"] = parsed.arguments if parsed.state == "complete" else text
-        return {"output": {"message": {"role": "assistant", "content": [*map(_cited, blocks.values())]}}, **body}
+        content = [
+            # a complete body has another member for a text with citations
+            {"citationsContent": {"content": [{"text": block.get("text", "")}], "citations": block["citations"]}}
+            if "citations" in block
+            else block
+            for block in blocks.values()
+        ]
+        return {"output": {"message": {"role": "assistant", "content": content}}, **body}
 
     # ------------------------------------------------------------ blocks
 
@@ -197,7 +204,11 @@ class ConverseWriter(SequentialWriter):
 
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
         """Write the ``toolResult`` of a server tool."""
-        if isinstance(result, list) and result and all(map(_is_result_item, result)):
+        is_content = isinstance(result, list) and all(  # API_runtime_ToolResultBlockDelta
+            isinstance(item, dict) and len(item) == 1 and ("json" in item or isinstance(item.get("text"), str))
+            for item in result
+        )
+        if is_content and result:
             content = result
         else:
             content = [{"json": result}] if isinstance(result, dict) else [{"text": compact_json(result)}]
@@ -226,13 +237,6 @@ class ConverseWriter(SequentialWriter):
         else:
             self._start("raw", raw if isinstance(raw, dict) else {"unknown": raw})
             self._stop()
-
-
-def _is_result_item(item: Any) -> bool:
-    """Return True if a value is an item of a result (API_runtime_ToolResultBlockDelta)."""
-    if not isinstance(item, dict) or len(item) != 1:
-        return False
-    return "json" in item or isinstance(item.get("text"), str)
 
 
 def _usage_fields(usage: Usage) -> Json:
@@ -272,10 +276,3 @@ def _add_delta(block: Json, inputs: list[str] | None, delta: Json) -> None:
             block["image"] |= value
         else:
             block[kind] = value
-
-
-def _cited(block: Json) -> Json:
-    """Return a text with citations as the member that a complete body has for it."""
-    if "citations" not in block:
-        return block
-    return {"citationsContent": {"content": [{"text": block.get("text", "")}], "citations": block["citations"]}}

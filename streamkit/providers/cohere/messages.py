@@ -98,23 +98,18 @@ def convert_media(block: Media, traits: Traits) -> Json:
     Raises:
         UnsupportedContent: the API does not accept its form.
     """
-    data = block.data if isinstance(block, ImageBlock) else _image_of_file(block)
+    data = block.data or ""
+    if isinstance(block, FileBlock) and not data.startswith("data:image/"):
+        media_type = block.media_type or ""
+        if not media_type.startswith("image/") or not (data or block.url):
+            kind = media_type or block.name or "a file of unknown type"
+            raise UnsupportedContent(f"Cohere accepts only images as files, not {quote_source(kind)}")
+        data = to_data_url(data, media_type) if data else block.url or ""
     if not is_url(data) and not (data.startswith("data:image/") and ";base64," in data):
         raise UnsupportedContent(
             f"Cohere accepts an image as a base64 data URL or an http(s) URL, not {quote_source(data)}"
         )
     return {"type": "image_url", "image_url": {"url": data}}
-
-
-def _image_of_file(block: FileBlock) -> str:
-    """Return the data URL or the URL of a file that is an image."""
-    media_type, data = block.media_type or "", block.data or ""
-    if data.startswith("data:image/"):
-        return data
-    if media_type.startswith("image/") and (data or block.url):
-        return to_data_url(data, media_type) if data else block.url or ""
-    kind = media_type or block.name or "a file of unknown type"
-    raise UnsupportedContent(f"Cohere accepts only images as files, not {quote_source(kind)}")
 
 
 class CohereRenderer(RoleRenderer[Traits]):

@@ -184,7 +184,10 @@ class ErrorRules(Struct, frozen=True):
         known = {name.casefold(): code for name, code in self.codes.items()}
         names = {name for found in objects for name in _names(found)}
         codes = {known[name] for name in names if name in known}
-        status = error.status if error.status is not None else _status_in(names)
+        status = error.status
+        if status is None:
+            named = [int(name) for name in names if len(name) == 3 and name.isdecimal() and "400" <= name <= "599"]
+            status = named[0] if len(named) == 1 else None
         by_status = self.statuses.get(status, STATUS_CODES.get(status)) if status is not None else None
         if by_status is not None and (not codes or status in _DEFINITE_STATUSES):
             codes.add(by_status)
@@ -284,11 +287,6 @@ def _names(found: dict[str, Any]) -> Iterator[str]:
 def _texts(raw: Any, objects: list[dict[str, Any]]) -> list[str]:
     texts = [text for found in objects for name in _TEXT_FIELDS if isinstance(text := found.get(name), str)]
     return [raw, *texts] if isinstance(raw, str) else texts
-
-
-def _status_in(names: set[str]) -> int | None:
-    statuses = [int(name) for name in names if len(name) == 3 and name.isdecimal() and "400" <= name <= "599"]
-    return statuses[0] if len(statuses) == 1 else None
 
 
 def _count(value: Any) -> int | None:

@@ -155,7 +155,8 @@ def is_same_endpoint(
     known = [normalize_endpoint(value) for value in (made_at, endpoint) if isinstance(value, str) and value]
     if is_same_provider and known[0] == known[1]:
         return True
-    return all(shared is not None and shared.fullmatch(_host(value)) is not None for value in known)
+    hosts = [value if (match := _ADDRESS.fullmatch(value)) is None else match[2] for value in known]
+    return all(shared is not None and shared.fullmatch(host) is not None for host in hosts)
 
 
 def normalize_endpoint(endpoint: str) -> str:
@@ -172,8 +173,3 @@ def normalize_endpoint(endpoint: str) -> str:
     scheme = scheme.lower()
     suffix = "" if not port or _DEFAULT_PORTS.get(scheme) == port else f":{port}"
     return f"{scheme}://{host.lower()}{suffix}{(path or '').rstrip('/')}"
-
-
-def _host(endpoint: str) -> str:
-    match = _ADDRESS.fullmatch(endpoint)
-    return endpoint if match is None else match[2]

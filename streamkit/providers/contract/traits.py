@@ -33,7 +33,7 @@ from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.output_form import OutputSupport
 from streamkit.providers.contract.rendered import is_same_endpoint, is_same_model
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.values.message_format import POSSIBLE, RateMessage, Rating
+from streamkit.values.message_format import POSSIBLE, RateMessage
 
 __all__ = [
     "EFFORTS",
@@ -171,24 +171,8 @@ def effort_for(budget: int) -> str:
 Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]
 
 
-def _matches_nothing(_: bytes) -> bool:
-    return False
-
-
-def _rate_possible(_: Mapping[str, Any]) -> Rating:
-    return POSSIBLE
-
-
 def _unchanged(value: Any) -> Any:
     return value
-
-
-def _stores_nothing(body: dict[str, Any]) -> bool:
-    return False
-
-
-def _sign_nothing(model: str, seed: str) -> dict[str, Any]:
-    return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +246,7 @@ class Traits(WireTraits):
 
     name: str
     framing: Framing = "sse"
-    matches_head: Callable[[bytes], bool] = field(default=_matches_nothing, repr=False, compare=False)
+    matches_head: Callable[[bytes], bool] = field(default=lambda head: False, repr=False, compare=False)
     compatible: frozenset[str] = frozenset()
     shared_hosts: re.Pattern[str] | None = None
     normalize_model: Callable[[str], str] = field(default=_unchanged, repr=False, compare=False)
@@ -278,8 +262,8 @@ class Traits(WireTraits):
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()
-    sign_call: Callable[[str, str], dict[str, Any]] = field(default=_sign_nothing, repr=False, compare=False)
-    rate_message: RateMessage = field(default=_rate_possible, repr=False, compare=False)
+    sign_call: Callable[[str, str], dict[str, Any]] = field(default=lambda model, seed: {}, repr=False, compare=False)
+    rate_message: RateMessage = field(default=lambda message: POSSIBLE, repr=False, compare=False)
     has_importer: bool = True
     request_rules: str | None = None
     event_name_field: str | None = None
@@ -299,7 +283,7 @@ class Traits(WireTraits):
     )
     system_field: str | None = None
     normalize_body: Callable[[dict[str, Any]], dict[str, Any]] = field(default=_unchanged, repr=False, compare=False)
-    stores_calls: Callable[[dict[str, Any]], bool] = field(default=_stores_nothing, repr=False, compare=False)
+    stores_calls: Callable[[dict[str, Any]], bool] = field(default=lambda body: False, repr=False, compare=False)
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     implied_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     has_settings: bool = True

@@ -145,14 +145,12 @@ def read_json(data: bytes | str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(_decode_utf8(data) if isinstance(data, bytes) else data)
-
-
-def _decode_utf8(data: bytes) -> str:
-    try:
-        return data.decode("utf-8", "surrogatepass")  # each half of a pair stays itself, to be joined with the other
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace")
+        if isinstance(data, str):
+            return json.loads(data)
+        try:  # each half of a surrogate pair stays itself, to be joined with the other
+            return json.loads(data.decode("utf-8", "surrogatepass"))
+        except UnicodeDecodeError:
+            return json.loads(data.decode("utf-8", "replace"))
 
 
 def coerce(

@@ -99,7 +99,9 @@ class FunctionCallReader:
             return
         raw_id, name = as_text(call.id), as_text(call.name)
         signature = signature_of(signature)
-        open_call = self._find_open(raw_id, name)
+        open_call = self._by_id.get(raw_id) if raw_id is not None else None
+        if open_call is None and name is None and self._open:
+            open_call = self._last_open()
         if open_call is not None:
             self._continue_call(open_call, call, signature)
         elif name is not None or call.args is not None:
@@ -115,12 +117,6 @@ class FunctionCallReader:
 
     def _last_open(self) -> _OpenCall:
         return next(reversed(self._open.values()))
-
-    def _find_open(self, raw_id: str | None, name: str | None) -> _OpenCall | None:
-        """Return the open call that a part continues: the one with its id, else the last if the part has no name."""
-        if raw_id is not None and raw_id in self._by_id:
-            return self._by_id[raw_id]
-        return self._last_open() if self._open and name is None else None
 
     def _start(self, call: FunctionCall, raw_id: str | None, name: str | None, signature: str | None) -> None:
         if raw_id is None or len(self._open) > len(self._by_id):  # calls without ids arrive one after the other

@@ -220,7 +220,13 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
 
     def result_parts(self, block: ToolResponseBlock) -> list[_Part]:
         """Return a result as a function response, and after it the images and files that are not in the response."""
-        call = self._call_of(block)
+        # The call of a result is the first of its id without one, else the last with one.
+        open_calls = self._open_calls.get(block.call_id)
+        call = open_calls.pop(0) if open_calls else self._closed_calls.get(block.call_id)
+        if call is not None:
+            self._closed_calls[block.call_id] = call
+        else:  # it is not in this part of the conversation
+            call = _Call(self._call_count, self.tool_name(block.name or ""), self.own_raw_id(block))
         response: Json
         media_inside: list[Json] = []
         parts_after: list[_Part] = []
@@ -243,15 +249,6 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         if media_inside:
             data["parts"] = media_inside
         return [_Part({"functionResponse": data}, call_number=call.number), *parts_after]
-
-    def _call_of(self, block: ToolResponseBlock) -> _Call:
-        """Return the call that a result belongs to: the first of its id without a result, else the last with one."""
-        open_calls = self._open_calls.get(block.call_id)
-        call = open_calls.pop(0) if open_calls else self._closed_calls.get(block.call_id)
-        if call is None:  # the call is not in this part of the conversation
-            return _Call(self._call_count, self.tool_name(block.name or ""), self.own_raw_id(block))
-        self._closed_calls[block.call_id] = call
-        return call
 
     # ------------------------------------------------------------ messages of the model
 
@@ -301,7 +298,11 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
     def _call_part(self, block: ToolCallBlock, signature: str | None) -> _Part:
         model = self.options.model or (self._model if self.is_from_target(block) else "")
         accepts_media = _MEDIA_IN_RESULTS.match(model) is not None
-        raw_id = self._unique_raw_id(block)
+        raw_id = self.own_raw_id(block)
+        if raw_id in self._used_ids:
+            raw_id = None  # an earlier call has it, and results pair by order alone
+        elif raw_id is not None:
+            self._used_ids.add(raw_id)
         call = _Call(self._call_count, self.tool_name(block.name), raw_id, accepts_media=accepts_media)
         self._call_count += 1
         self._open_calls.setdefault(block.id, []).append(call)
@@ -317,14 +318,6 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             or requires_signature(self.options.model)
         )
         return part
-
-    def _unique_raw_id(self, block: ToolCallBlock) -> str | None:
-        """Return the id that this wire gave a call; None if an earlier call has it, and results pair by order alone."""
-        raw_id = self.own_raw_id(block)
-        if raw_id is None or raw_id in self._used_ids:
-            return None
-        self._used_ids.add(raw_id)
-        return raw_id
 
     def _fields(self, block: Block) -> Json:
         """Return the fields of the part that a block was, other than its data and its signature."""

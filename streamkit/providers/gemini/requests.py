@@ -91,19 +91,16 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
             tools.append(HostedTool(provider=traits.name, raw=raw))
             continue
         for declaration in declarations:
-            tool = _read_declaration(declaration, traits.name) if isinstance(declaration, dict) else None
+            tool = None
+            if isinstance(declaration, dict):
+                tool = read_definition(declaration, traits.name, schema_field="parametersJsonSchema")
+                schema = declaration.get("parameters")
+                if tool is not None and isinstance(schema, dict) and "parametersJsonSchema" not in declaration:
+                    tool = copy_with(tool, parameters=to_json_schema(schema))
             tools.append(tool or HostedTool(provider=traits.name, raw={"functionDeclarations": [declaration]}))
         further = {name: value for name, value in raw.items() if name != "functionDeclarations"}
         tools += (HostedTool(provider=traits.name, raw={name: value}) for name, value in further.items())
     return tools
-
-
-def _read_declaration(raw: Json, provider: str) -> ToolDefinition | None:
-    definition = read_definition(raw, provider, schema_field="parametersJsonSchema")
-    schema = raw.get("parameters")
-    if definition is None or not isinstance(schema, dict) or "parametersJsonSchema" in raw:
-        return definition
-    return copy_with(definition, parameters=to_json_schema(schema))
 
 
 def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
@@ -284,7 +281,10 @@ def to_json_schema(schema: Json, depth: int = 0) -> Json:
         if name == "type" and isinstance(value, str) and value.upper() in _TYPES:
             converted["type"] = value.lower()
         elif name == "properties" and isinstance(value, dict):
-            converted[name] = {key: _convert(value[key], depth) for key in _ordered(schema, value)}
+            order = schema.get("propertyOrdering")  # the names that it has come first
+            first = [key for key in order if isinstance(key, str)] if isinstance(order, list) else []
+            names = dict.fromkeys([*first, *value])
+            converted[name] = {key: _convert(value[key], depth) for key in names if key in value}
         elif name == "items":
             converted[name] = _convert(value, depth)
         elif name == "anyOf" and isinstance(value, list):
@@ -300,13 +300,6 @@ def to_json_schema(schema: Json, depth: int = 0) -> Json:
         if isinstance(converted.get("enum"), list):
             converted["enum"] = [*converted["enum"], None]
     return converted
-
-
-def _ordered(schema: Json, properties: Json) -> list[str]:
-    """Return the names of the properties: those that ``propertyOrdering`` has come first."""
-    order = schema.get("propertyOrdering")
-    names = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
-    return [name for name in dict.fromkeys([*names, *properties]) if name in properties]
 
 
 def _convert(value: Any, depth: int) -> Any:

@@ -233,7 +233,14 @@ def to_camel_case(data: Mapping[str, Any], *, rename: bool = True, depth: int = 
     """
     converted: dict[str, Any] = {}
     for name, value in data.items():
-        key = _camel_case(name) if rename and name.__class__ is str and "_" in name else name
+        key = name
+        if rename and name.__class__ is str and "_" in name:
+            key = _camel_case_names.get(name, "")
+            if not key:
+                head, *rest = name.split("_")
+                key = head + "".join(word[:1].upper() + word[1:] for word in rest)
+                if len(_camel_case_names) < _MAX_CACHED_NAMES:
+                    _camel_case_names[name] = key
         kind = value.__class__
         if kind in _SCALARS:
             converted[key] = value
@@ -256,13 +263,3 @@ def _to_rest_value(value: Any, rename: bool, depth: int) -> Any:
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")
     return value.value if isinstance(value, Enum) else value
-
-
-def _camel_case(name: str) -> str:
-    cached = _camel_case_names.get(name)
-    if cached is None:
-        head, *rest = name.split("_")
-        cached = head + "".join(word[:1].upper() + word[1:] for word in rest)
-        if len(_camel_case_names) < _MAX_CACHED_NAMES:
-            _camel_case_names[name] = cached
-    return cached

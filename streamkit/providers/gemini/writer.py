@@ -173,7 +173,14 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
                 candidate = candidates.setdefault(piece["index"], {"content": content})
                 candidate |= {name: value for name, value in piece.items() if name != "content"}
                 for part in piece["content"]["parts"]:
-                    _add_part(candidate["content"]["parts"], part)
+                    parts = candidate["content"]["parts"]
+                    last = parts[-1] if parts else {}
+                    if not part.keys() <= {"text", "thought"}:
+                        parts.append(part)
+                    elif part["text"] and last.keys() == part.keys():
+                        parts[-1] = {**last, "text": last["text"] + part["text"]}
+                    elif part["text"]:
+                        parts.append(part)
         for candidate in candidates.values():
             candidate["content"]["parts"] = candidate["content"]["parts"] or [{"text": ""}]
         return {**body, "candidates": [candidates[number] for number in sorted(candidates)]} if candidates else body
@@ -288,14 +295,3 @@ def _usage_metadata(usage: Usage) -> dict[str, int]:
         "totalTokenCount": (usage.input_tokens or 0) + (usage.output_tokens or 0),
     }
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def _add_part(parts: list[Json], part: Json) -> None:
-    last = parts[-1] if parts else {}
-    is_text = part.keys() <= {"text", "thought"}
-    if is_text and not part["text"]:
-        return
-    if is_text and last.keys() == part.keys():
-        parts[-1] = {**last, "text": last["text"] + part["text"]}
-    else:
-        parts.append(part)

@@ -50,7 +50,9 @@ class _Choice:
         for name, value in part["delta"].items():
             if name == "tool_calls":
                 for call in value:
-                    _merge_call(self._calls, call)
+                    delta = {name: value for name, value in call.items() if name != "index"}
+                    index = call["index"]
+                    self._calls[index] = _merged(self._calls[index], delta) if index in self._calls else delta
             elif value is not None and name != "role":
                 message[name] = _merged(message.get(name), value)
 
@@ -60,12 +62,6 @@ class _Choice:
             self._message["tool_calls"] = list(self._calls.values())
             self._message["content"] = self._message["content"] or None
         return self._fields
-
-
-def _merge_call(calls: dict[int, Json], delta: Json) -> None:
-    index = delta["index"]
-    fields = {name: value for name, value in delta.items() if name != "index"}
-    calls[index] = _merged(calls[index], fields) if index in calls else fields
 
 
 def _merged(before: Any, value: Any) -> Any:

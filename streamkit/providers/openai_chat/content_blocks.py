@@ -203,7 +203,14 @@ def merge_reasoning_details(details: list[Any]) -> list[Any]:
     """
     groups: list[list[Any]] = []
     for detail in details:
-        if groups and _is_continuation(groups[-1], detail):
+        first = groups[-1][0] if groups else None
+        if (
+            isinstance(first, dict)
+            and isinstance(detail, dict)
+            and detail.get("type") in list(REASONING_DETAIL_FIELDS)  # a list: the type may be unhashable
+            and all(first.get(name) == detail.get(name) for name in ("type", "index"))
+            and not (_streamed_field(detail) and any(each.get("signature") for each in groups[-1]))
+        ):
             groups[-1].append(detail)
         else:
             groups.append([detail])
@@ -224,19 +231,15 @@ def merge_thinking_blocks(deltas: list[Any]) -> list[Any]:
             if delta.get("signature"):
                 blocks.append({**delta, "thinking": text})
                 text = ""
-        elif blocks and _continues_data(blocks[-1], delta):
-            blocks[-1] = {**blocks[-1], "data": blocks[-1]["data"] + delta["data"]}
-        else:
-            blocks.append(delta)
+            continue
+        last = blocks[-1] if blocks else None
+        if isinstance(last, dict) and isinstance(delta, dict) and "index" in delta:
+            before, data = last.get("data"), delta.get("data")
+            if last.get("index") == delta["index"] and isinstance(before, str) and isinstance(data, str):
+                blocks[-1] = {**last, "data": before + data}  # Portkey streams redacted thinking in deltas of one index
+                continue
+        blocks.append(delta)
     return blocks
-
-
-def _continues_data(block: Any, delta: Any) -> bool:
-    """Return True if redacted thinking continues that of a block: Portkey streams it in deltas with one index."""
-    if not (isinstance(block, dict) and isinstance(delta, dict)) or "index" not in delta:
-        return False
-    is_text = isinstance(block.get("data"), str) and isinstance(delta.get("data"), str)
-    return is_text and block.get("index") == delta["index"]
 
 
 def merge_reasoning_blocks(deltas: list[Any]) -> list[Any]:
@@ -305,17 +308,6 @@ def _streamed_field(detail: Any) -> str | None:
     """Return the field of a detail with its text; None if it has none."""
     fields = REASONING_DETAIL_FIELDS.values() if isinstance(detail, dict) else ()
     return next((field for field in fields if detail.get(field)), None)
-
-
-def _is_continuation(group: list[Any], detail: Any) -> bool:
-    first = group[0]
-    return (
-        isinstance(first, dict)
-        and isinstance(detail, dict)
-        and detail.get("type") in list(REASONING_DETAIL_FIELDS)  # a list: the type may be unhashable
-        and all(first.get(name) == detail.get(name) for name in ("type", "index"))
-        and not (_streamed_field(detail) and any(each.get("signature") for each in group))
-    )
 
 
 def _merge(deltas: list[dict[str, Any]]) -> dict[str, Any]:

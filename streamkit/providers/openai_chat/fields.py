@@ -123,8 +123,10 @@ class ResponseReader:
         if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
             self._sink.heartbeat()
             return True
-        if chunk.error is not None or chunk.x_groq is not None or _is_usage(chunk.usage):
+        if chunk.error is not None or chunk.x_groq is not None:
             return True
+        if isinstance(chunk.usage, dict) and ("prompt_tokens" in chunk.usage or "completion_tokens" in chunk.usage):
+            return True  # the name of the field is that of other wires, too; the counts are not
         self._sink.unknown(plain_chunk(raw))
         return False
 
@@ -180,11 +182,6 @@ _CACHE_WRITE_FIELDS = (
     "cache_creation_input_tokens",
     "cached_creation_tokens",
 )
-
-
-def _is_usage(raw: Any) -> bool:
-    """Return True if a chunk's usage has a count of this wire; the name of the field is that of other wires too."""
-    return isinstance(raw, dict) and ("prompt_tokens" in raw or "completion_tokens" in raw)
 
 
 def _parse_usage(raw: Any) -> Usage | None:
@@ -457,38 +454,29 @@ def report_other_fields(sink: Sink, chunk: dict[str, Any]) -> None:
                 for function in _dicts(delta.get("function_call")):
                     _report(sink, function, _FUNCTION, "function_call.")
                 for call in _dicts(delta.get("tool_calls")):
-                    _report_call(sink, call)
-
-
-def _report_call(sink: Sink, call: dict[str, Any]) -> None:
-    _report(sink, call, _TOOL_CALL, "tool_call.")
-    for function in _dicts(call.get("function")):
-        _report(sink, function, _FUNCTION, "tool_call.function.")
-    for custom in _dicts(call.get("custom")):
-        _report(sink, custom, _CUSTOM, "tool_call.custom.")
+                    _report(sink, call, _TOOL_CALL, "tool_call.")
+                    for function in _dicts(call.get("function")):
+                        _report(sink, function, _FUNCTION, "tool_call.function.")
+                    for custom in _dicts(call.get("custom")):
+                        _report(sink, custom, _CUSTOM, "tool_call.custom.")
 
 
 def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str) -> None:
     if known.issuperset(value):
         return
     nested = value.get(_NESTED)
-    if isinstance(nested, dict):
+    if isinstance(nested, dict):  # LiteLLM's further fields of an object, most of which repeat others
         repeated = _REPEATED.union(("thought_signatures",)) if value.get("tool_calls") else _REPEATED
-        _report_nested(sink, nested, repeated, f"{place}{_NESTED}.")
+        facts = {name: nested[name] for name in schema.CHOICE_RESPONSE_FIELDS if has_value(nested.get(name))}
+        if facts:
+            sink.add_response_metadata(facts)
+        report_unknown_fields(sink, nested, repeated.union(facts), f"{place}{_NESTED}.")
         known = known.union((_NESTED,))
     facts = {name: value[name] for name in schema.RARE_RESPONSE_FIELDS if has_value(value.get(name))}
     if facts:
         sink.add_response_metadata(facts)
         known = known.union(facts)
     report_unknown_fields(sink, value, known, place)
-
-
-def _report_nested(sink: Sink, fields: dict[str, Any], known: frozenset[str], place: str) -> None:
-    """Report LiteLLM's further fields of an object, except those that repeat others."""
-    facts = {name: fields[name] for name in schema.CHOICE_RESPONSE_FIELDS if has_value(fields.get(name))}
-    if facts:
-        sink.add_response_metadata(facts)
-    report_unknown_fields(sink, fields, known.union(facts), place)
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

@@ -193,7 +193,14 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         if parts.reasoning:
             message |= self._reasoning_fields(parts.reasoning)
             if any(isinstance(block, dict) and "index" in block for block in message.get("thinking_blocks", ())):
-                _write_content_blocks(message)
+                # Portkey reads its own field of blocks instead of the content.
+                content = message["content"]
+                texts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+                thinking = [
+                    {name: value for name, value in block.items() if name != "index"}
+                    for block in message.pop("thinking_blocks")
+                ]
+                message["content_blocks"] = [*thinking, *texts]
         if parts.calls and self._blank_field is not None:
             message.setdefault(self._blank_field, BLANK_REASONING)
         self.push(message | parts.fields if parts.fields else message)
@@ -479,14 +486,3 @@ def _is_generated_image(block: FileBlock) -> bool:
     """Return True if a file is an image that the model generated, in the form in which it was streamed."""
     raw = block.metadata.get("raw")
     return isinstance(raw, dict) and "image_url" in raw
-
-
-def _write_content_blocks(message: Json) -> None:
-    """Replace the thinking blocks of a message by Portkey's field, which it reads instead of the content."""
-    content = message["content"]
-    texts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-    thinking = [
-        {name: value for name, value in block.items() if name != "index"} for block in message["thinking_blocks"]
-    ]
-    del message["thinking_blocks"]
-    message["content_blocks"] = [*thinking, *texts]

@@ -132,7 +132,14 @@ class OtherForms:
                 self.is_last = _is_workers_ai(inner)  # a complete body, which has neither a reason nor a terminator
                 beside = {field: value for field, value in chunk.items() if field not in _ENVELOPE_FIELDS}
                 return beside | self.rewrite(inner)
-        return _rewrite_workers_ai(chunk) if _is_workers_ai(chunk) else chunk
+        if not _is_workers_ai(chunk):
+            return chunk
+        response = chunk["response"]
+        # A number is a token that looks like one; an object is the output of a request with a JSON schema.
+        text = response if response is None or isinstance(response, str) else compact_json(response)
+        delta = {"content": text, "tool_calls": chunk.get("tool_calls")}
+        choice = {"index": 0, "delta": delta, "finish_reason": chunk.get("finish_reason")}
+        return {"choices": [choice], "usage": chunk.get("usage")}
 
     def _rewrite_cortex(self, chunk: dict[str, Any]) -> dict[str, Any]:
         """Return a chunk of Cortex (``StreamingToolUse``, ``ToolUse`` of snowflake.core) with calls of this wire.
@@ -143,17 +150,16 @@ class OtherForms:
         usage, reason = chunk.get("usage"), chunk.get("finish_reason")
         self.is_last = self._had_empty_usage and isinstance(usage, dict) and bool(usage)
         self._had_empty_usage = self._had_empty_usage or usage == {}
-        rewritten = {name: value for name, value in chunk.items() if name != "finish_reason"}
-        return {**rewritten, "choices": [self._rewrite_choice(choice, reason) for choice in chunk["choices"]]}
-
-    def _rewrite_choice(self, choice: Any, reason: Any) -> Any:
-        if not isinstance(choice, dict):
-            return choice
-        rewritten = {**choice, "finish_reason": choice.get("finish_reason") or reason}
-        for place in ("delta", "message"):
-            if isinstance(choice.get(place), dict):
-                rewritten[place] = self._rewrite_part(choice[place])
-        return rewritten
+        choices = []
+        for choice in chunk["choices"]:
+            rewritten = choice
+            if isinstance(choice, dict):
+                rewritten = {**choice, "finish_reason": choice.get("finish_reason") or reason}
+                for place in ("delta", "message"):
+                    if isinstance(choice.get(place), dict):
+                        rewritten[place] = self._rewrite_part(choice[place])
+            choices.append(rewritten)
+        return {**{name: value for name, value in chunk.items() if name != "finish_reason"}, "choices": choices}
 
     def _rewrite_part(self, part: dict[str, Any]) -> dict[str, Any]:
         rest = {name: value for name, value in part.items() if name not in _CORTEX_REPEATED}
@@ -161,8 +167,11 @@ class OtherForms:
             use = {name: rest.pop(name, None) for name in ("tool_use_id", "name", "input")}
             return {**rest, "tool_calls": [self._call(use)]}
         parts = part.get("content_list")
-        complete = [_tool_use(entry) for entry in parts] if isinstance(parts, list) else []
-        calls = [self._call(use) for use in complete if use is not None]
+        calls = []
+        for entry in parts if isinstance(parts, list) else ():
+            if isinstance(entry, dict) and entry.get("type") == "tool_use":  # complete
+                inner = entry.get("tool_use")
+                calls.append(self._call(inner if isinstance(inner, dict) else entry))
         return {**rest, "tool_calls": calls} if calls else rest
 
     def _call(self, use: dict[str, Any]) -> dict[str, Any]:
@@ -222,25 +231,8 @@ def _thinking_block(block: dict[str, Any], index: int) -> dict[str, Any] | None:
     return None
 
 
-def _tool_use(part: Any) -> dict[str, Any] | None:
-    """Return the complete call of a part of a message; None if it is another part."""
-    if not isinstance(part, dict) or part.get("type") != "tool_use":
-        return None
-    use = part.get("tool_use")
-    return use if isinstance(use, dict) else part
-
-
 def _is_workers_ai(chunk: dict[str, Any]) -> bool:
     return "response" in chunk and _WORKERS_AI_FIELDS.issuperset(chunk)
-
-
-def _rewrite_workers_ai(chunk: dict[str, Any]) -> dict[str, Any]:
-    response = chunk["response"]
-    # A number is a token that looks like one; an object is the output of a request with a JSON schema.
-    text = response if response is None or isinstance(response, str) else compact_json(response)
-    delta = {"content": text, "tool_calls": chunk.get("tool_calls")}
-    choice = {"index": 0, "delta": delta, "finish_reason": chunk.get("finish_reason")}
-    return {"choices": [choice], "usage": chunk.get("usage")}
 
 
 # ---------------------------------------------------------------- lists of messages

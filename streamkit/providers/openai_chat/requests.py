@@ -250,7 +250,13 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         if form in ("effort", "switch") or traits.reasoning.effort_with_switch:
             writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
     if form == "effort":
-        _write_effort(writer, mode, effort)
+        if mode != "off":
+            if effort:
+                writer.put(writer.accepted_effort(effort), "reasoning_effort")
+        elif writer.facts.reasoning == "any" or writer.facts.reasoning_is_optional:
+            writer.put("none", "reasoning_effort")
+        else:
+            writer.report("reasoning was not turned off: the model always reasons")
     elif form == "switch":
         if mode == "off" or (mode == "auto" and not effort):
             writer.put({"enabled": mode == "auto"}, "reasoning")
@@ -271,16 +277,6 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
             writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
         if budget is not None and mode != "off":
             writer.put(budget, "thinking_budget")
-
-
-def _write_effort(writer: SettingsWriter, mode: str | None, effort: str | None) -> None:
-    if mode == "off":
-        if writer.facts.reasoning == "any" or writer.facts.reasoning_is_optional:
-            writer.put("none", "reasoning_effort")
-        else:
-            writer.report("reasoning was not turned off: the model always reasons")
-    elif effort:
-        writer.put(writer.accepted_effort(effort), "reasoning_effort")
 
 
 def _write_object(writer: SettingsWriter, values: Json) -> None:
@@ -433,20 +429,16 @@ def render_tools(tools: Sequence[OfferedTool], traits: ChatDialect) -> list[Json
         if not isinstance(tool, ToolDefinition):
             rendered.append(tool.raw)
         elif tool.kind == "custom":
-            rendered.append(_custom_tool(tool))
+            custom: Json = {"name": tool.name}
+            if tool.description:
+                custom["description"] = tool.description
+            if tool.grammar is not None:
+                custom["format"] = {"type": "grammar", "grammar": tool.grammar.model_dump()}
+            rendered.append({"type": "custom", "custom": {**custom, **further_fields(tool)}, **outer_fields(tool)})
         else:
             schema = strict.get(tool.name)
             rendered.append(render_function_tool(tool, schema, is_strict=schema is not None))
     return rendered
-
-
-def _custom_tool(tool: ToolDefinition) -> Json:
-    custom: Json = {"name": tool.name}
-    if tool.description:
-        custom["description"] = tool.description
-    if tool.grammar is not None:
-        custom["format"] = {"type": "grammar", "grammar": tool.grammar.model_dump()}
-    return {"type": "custom", "custom": {**custom, **further_fields(tool)}, **outer_fields(tool)}
 
 
 def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], traits: ChatDialect) -> Any:

@@ -263,19 +263,6 @@ class ChatWriter(ChoicesWriter):
             text = reasoning_detail_text(detail) if isinstance(detail, dict) else None
             self._delta({**({name: text} if name and text else {}), "reasoning_details": [detail]})
 
-    def _with_indexes(self, details: list[Any]) -> list[Any]:
-        """Return details with their position among those of the response.
-
-        OpenAI's SDK merges entries of lists by their ``index``, and refuses further ones that have none.
-        """
-        result = []
-        for detail in details:
-            if isinstance(detail, dict) and "index" not in detail:
-                detail = {**detail, "index": self._detail_count}
-                self._detail_count += 1
-            result.append(detail)
-        return result
-
     def end_block(self, event: BlockEnded) -> None:
         """Write the annotations of a block, and its state where the dialect has a field for it."""
         self._send_annotations()
@@ -290,7 +277,12 @@ class ChatWriter(ChoicesWriter):
                 self._delta({"reasoning_content": thinking_text(block), "thinking_blocks": [block]})
         elif isinstance(details, list) and (self._form.reasoning_details or any(map(has_wrapped_state, details))):
             unstreamed, is_complete = unstreamed_details(details, text_index)
-            self._details(self._with_indexes(unstreamed))
+            for detail in unstreamed:
+                # OpenAI's SDK merges entries of lists by their ``index``, and refuses further ones that have none.
+                if isinstance(detail, dict) and "index" not in detail:
+                    detail = {**detail, "index": self._detail_count}
+                    self._detail_count += 1
+                self._details([detail])
             if not is_complete:
                 self.omit("block_state", "signatures of reasoning were left out: its parts were written as one")
         elif own is not None and isinstance(parts := event.metadata.get("reasoning_parts"), list):

@@ -95,7 +95,10 @@ class ClientItemReader:
             NormalizedToolChunk("start", call_id, item.name, key=item.key, metadata=_metadata(raw) or None)
         )
         if item.type == "apply_patch_call":
-            item.initial_arguments = _patch_beginning(raw.get("operation"))
+            operation = raw.get("operation")
+            if isinstance(operation, dict) and not operation.get("diff") and "path" in operation:
+                fields = compact_json({name: value for name, value in operation.items() if name != "diff"})
+                item.initial_arguments = f'{fields[:-1]},"diff":"'  # up to the text of the patch, which has not begun
 
     def add_patch(self, item: OutputItem, delta: str) -> None:
         """Report the next text of a patch, as a part of the operation's JSON."""
@@ -158,14 +161,6 @@ def _parse(value: Any) -> Any:
         return read_json(value) if value else None
     except (ValueError, RecursionError):
         return value
-
-
-def _patch_beginning(operation: Any) -> str:
-    """Return the JSON of an operation up to the text of its patch; ``""`` if the patch has begun or has no place."""
-    if not isinstance(operation, dict) or operation.get("diff") or "path" not in operation:
-        return ""
-    fields = compact_json({name: value for name, value in operation.items() if name != "diff"})
-    return f'{fields[:-1]},"diff":"'
 
 
 # ---------------------------------------------------------------- results as items
@@ -246,9 +241,19 @@ def _output_fields(kind: str, item: Json, block: ToolResponseBlock, text: str, *
     if kind == "local_shell_call_output":
         return {"output": text}
     if kind == "shell_call_output":
-        return {"output": _shell_output(value, text, is_failed=is_failed)}
+        entries = value.get("output") if isinstance(value, dict) else value
+        if not is_failed and isinstance(entries, list):
+            if all(isinstance(entry, dict) and {"stdout", "stderr", "outcome"} <= entry.keys() for entry in entries):
+                return {"output": entries}
+        stdout, stderr = ("", text) if is_failed else (text, "")
+        outcome = {"type": "exit", "exit_code": int(is_failed)}
+        return {"output": [{"stdout": stdout, "stderr": stderr, "outcome": outcome}]}
     if kind == "mcp_approval_response":
-        return _approval(value, text, is_failed=is_failed)
+        # Only True or {"approve": True} approves: anything else is no consent.
+        approve = value.get("approve") if isinstance(value, dict) else value
+        reason = value.get("reason") if isinstance(value, dict) else text if is_failed else None
+        decision: Json = {"approve": approve is True and not is_failed}
+        return {**decision, "reason": reason} if isinstance(reason, str) and reason else decision
     if kind == "tool_search_output":
         tools = value.get("tools") if isinstance(value, dict) else value
         is_list = not is_failed and isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
@@ -262,26 +267,6 @@ def _output_fields(kind: str, item: Json, block: ToolResponseBlock, text: str, *
     if isinstance(checks, list) and checks and acknowledged is not None:
         fields["acknowledged_safety_checks"] = acknowledged
     return fields
-
-
-def _shell_output(value: Any, text: str, *, is_failed: bool) -> list[Json]:
-    entries = value.get("output") if isinstance(value, dict) else value
-    if not is_failed and isinstance(entries, list) and all(_is_shell_entry(entry) for entry in entries):
-        return entries
-    stdout, stderr = ("", text) if is_failed else (text, "")
-    return [{"stdout": stdout, "stderr": stderr, "outcome": {"type": "exit", "exit_code": int(is_failed)}}]
-
-
-def _is_shell_entry(entry: Any) -> bool:
-    return isinstance(entry, dict) and {"stdout", "stderr", "outcome"} <= entry.keys()
-
-
-def _approval(value: Any, text: str, *, is_failed: bool) -> Json:
-    """Return a decision. Only True or ``{"approve": True}`` approves: anything else is no consent."""
-    approve = value.get("approve") if isinstance(value, dict) else value
-    reason = value.get("reason") if isinstance(value, dict) else text if is_failed else None
-    decision: Json = {"approve": approve is True and not is_failed}
-    return {**decision, "reason": reason} if isinstance(reason, str) and reason else decision
 
 
 def _screenshot(block: ToolResponseBlock) -> str | None:

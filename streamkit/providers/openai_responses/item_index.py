@@ -268,19 +268,16 @@ class OutputItemIndex:
         by_type: dict[str, Iterator[OutputItem]] = {}
         for position, raw in enumerate(output):
             if matches[position] is None:
-                item = matches[position] = self._match_by_position(raw, lookups.by_index.get(position), used, by_type)
+                kind, call_id = item_type(raw), as_text(raw.get("call_id"))
+                item = lookups.by_index.get(position)
+                if item is None or item.key in used or not _is_compatible(item, kind, call_id):
+                    remaining = by_type.setdefault(kind, iter(self.items))
+                    fitting = (each for each in remaining if each.key not in used)
+                    item = next((each for each in fitting if _is_compatible(each, kind, call_id)), None)
+                matches[position] = item
                 if item is not None:
                     used.add(item.key)
         return matches
-
-    def _match_by_position(
-        self, raw: Json, at_index: OutputItem | None, used: set[int], by_type: dict[str, Iterator[OutputItem]]
-    ) -> OutputItem | None:
-        kind, call_id = item_type(raw), as_text(raw.get("call_id"))
-        if at_index is not None and at_index.key not in used and _is_compatible(at_index, kind, call_id):
-            return at_index
-        remaining = by_type.setdefault(kind, iter(self.items))
-        return next((item for item in remaining if item.key not in used and _is_compatible(item, kind, call_id)), None)
 
 
 def _match_by_id(

@@ -13,13 +13,14 @@ This module must not depend on frames, on the response around the items, on cano
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
 from streamkit.providers.contract.sink import ChoiceSink, Sink
-from streamkit.providers.decoding.decoding import as_text, compact_json, read_json
+from streamkit.providers.decoding.decoding import as_text, compact_json, read_json, report_unknown_fields
 from streamkit.providers.openai_responses.client_items import ClientItemReader, is_client_item
 from streamkit.providers.openai_responses.item_index import OutputItemIndex
 from streamkit.providers.openai_responses.output_items import (
@@ -32,6 +33,7 @@ from streamkit.providers.openai_responses.output_items import (
 from streamkit.providers.openai_responses.schema import (
     CALL_ARGUMENT_FIELDS,
     CLIENT_ITEM_FIELDS,
+    KNOWN_DELTA_FIELDS,
     SERVER_RESULT_ITEMS,
     SERVER_TOOL_ITEMS,
     Json,
@@ -39,8 +41,18 @@ from streamkit.providers.openai_responses.schema import (
 )
 from streamkit.providers.openai_responses.text_reader import TextReader
 
-__all__ = ["ItemReader"]
+__all__ = ["CALL_DONE_EVENTS", "SERVER_ARGUMENT_EVENTS", "ItemReader"]
 
+#: The events with the complete arguments of a call, and the type of its item.
+CALL_DONE_EVENTS = {
+    "response.function_call_arguments.done": "function_call",
+    "response.custom_tool_call_input.done": "custom_tool_call",
+}
+#: The events with the complete arguments of a server tool, and the field that contains them.
+SERVER_ARGUMENT_EVENTS = {
+    "response.mcp_call_arguments.done": "arguments",
+    "response.code_interpreter_call_code.done": "code",
+}
 # parsed_arguments is added by the official SDK's accumulating stream.
 _KNOWN_CALL_FIELDS = frozenset({"type", "id", "call_id", "name", "arguments", "input", "parsed_arguments"})
 _TEXT_ITEMS = ("message", "reasoning")
@@ -242,15 +254,16 @@ class ItemReader:
         if event.item_id.__class__ is str and self.index.find_by_id(event.item_id) is item:
             self.index.set_current(event.type, event.item_id, None, item.key)
 
-    def read_call_done(self, raw: Json, type: str) -> None:
-        """Read ``response.function_call_arguments.done`` or ``response.custom_tool_call_input.done``."""
+    def read_call_done(self, raw: Json) -> None:
+        """Read an event of ``CALL_DONE_EVENTS``."""
+        kind = CALL_DONE_EVENTS[raw["type"]]
         item = self.index.find(CALL_ARGUMENT_FIELDS, raw.get("item_id"), raw.get("output_index"))
-        text = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[type]))
+        text = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[kind]))
         if item is None:
             if as_text(raw.get("name")) is None:
                 self._sink.unknown(raw)
                 return
-            start = {"type": type, "id": raw.get("item_id"), "name": raw.get("name")}
+            start = {"type": kind, "id": raw.get("item_id"), "name": raw.get("name")}
             item = self._start(start, raw.get("output_index"))
         elif item.repeated_start is not None and text != item.arguments:
             item = self._start_again(item, item.repeated_start)
@@ -293,11 +306,11 @@ class ItemReader:
 
     # ------------------------------------------------------------ server tools
 
-    def read_server_arguments(self, raw: Json, field: str) -> None:
+    def read_server_arguments(self, raw: Json) -> None:
         """Read the arguments of a server tool, which come before it runs."""
         item = self.index.find(SERVER_TOOL_ITEMS, raw.get("item_id"), raw.get("output_index"))
         if item is not None and item.server_id is not None:
-            self._server_tools.emit_arguments(item, raw.get(field))
+            self._server_tools.emit_arguments(item, raw.get(SERVER_ARGUMENT_EVENTS[raw["type"]]))
 
     def read_server_delta(self, event: ResponseStreamEvent, text: str, types: Collection[str]) -> bool:
         """Read the next text of a server tool's arguments; return False if it belongs to no item."""
@@ -312,6 +325,7 @@ class ItemReader:
 
     def read_patch_delta(self, raw: Json) -> None:
         """Read the next text of a patch that the client is asked to apply."""
+        report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
         item = self.index.find(("apply_patch_call",), raw.get("item_id"), raw.get("output_index"))
         delta = raw.get("delta")
         if item is None or not isinstance(delta, str):
@@ -322,12 +336,17 @@ class ItemReader:
     def read_shell_output(self, raw: Json) -> None:
         """Read the next output of a shell that the provider runs. It is emitted; the complete item is kept."""
         item = self.index.find(("shell_call_output",), raw.get("item_id"), raw.get("output_index"))
-        self._server_tools.emit_partial_output(item, raw)
+        fields: Json = {name: raw[name] for name in ("delta", "command_index") if name in raw}
+        self._server_tools.emit_partial_output(item, fields)
 
     def read_partial_image(self, raw: Json) -> None:
         """Read an unfinished image. It is emitted, but not kept."""
         item = self.index.find(("image_generation_call",), raw.get("item_id"), raw.get("output_index"))
-        self._server_tools.emit_partial_image(item, raw)
+        fields = {
+            name: value for name, value in raw.items() if name.startswith("partial_image") or name == "output_format"
+        }
+        server_id = item.server_id if item is not None else as_text(raw.get("item_id"))
+        self._choice.server_tool(server_id, "image_generation", "result", fields)
 
 
 def _call_metadata(raw: Json) -> Json:
@@ -374,7 +393,8 @@ class _ServerToolReader:
             return
         item.has_arguments = True
         if item.type == "mcp_call" and isinstance(arguments, str):
-            arguments = _parse_server_arguments(arguments)
+            with suppress(ValueError, RecursionError):  # else they stay text
+                arguments = read_json(arguments)
         self._choice.server_tool(item.server_id, item.name or "", "arguments", arguments)
 
     def complete(self, item: OutputItem, raw: Json) -> None:
@@ -403,28 +423,12 @@ class _ServerToolReader:
         call_id = as_text(raw.get("call_id")) or self._latest_ids.get(name) or item.id
         self._choice.server_tool(call_id, name, "result", raw.get(field), raw=raw)
 
-    def emit_partial_output(self, item: OutputItem | None, raw: Json) -> None:
+    def emit_partial_output(self, item: OutputItem | None, fields: Json) -> None:
         """Report the next output of a command. The complete output replaces it."""
-        fields = {name: raw[name] for name in ("delta", "command_index") if name in raw}
         call_id = item.call_id if item is not None else None
         self._choice.server_tool(call_id or self._latest_ids.get("shell"), "shell", "result", fields)
-
-    def emit_partial_image(self, item: OutputItem | None, raw: Json) -> None:
-        """Report an unfinished image. The complete one replaces it."""
-        fields = {
-            name: value for name, value in raw.items() if name.startswith("partial_image") or name == "output_format"
-        }
-        server_id = item.server_id if item is not None else as_text(raw.get("item_id"))
-        self._choice.server_tool(server_id, "image_generation", "result", fields)
 
 
 def _media_type(raw: Json) -> str:
     output_format = as_text(raw.get("output_format")) or "png"
     return _MEDIA_TYPES.get(output_format) or f"image/{output_format}"
-
-
-def _parse_server_arguments(text: str) -> Any:
-    try:
-        return read_json(text)
-    except (ValueError, RecursionError):
-        return text

@@ -106,22 +106,16 @@ def output_of(block: ToolResponseBlock, changes: list[str], *, is_own: bool = Fa
     """
     if block.error is not None or block.status not in (None, "completed"):
         return block.error or text_or_json(block.result) or f"The call did not complete: {block.status}."
-    if is_own and _is_own_output(block.result):
-        return list(block.result)
+    result = block.result
+    if is_own and isinstance(result, list):  # with what history has no field for: an uploaded file, a detail
+        if all(isinstance(part, dict) and part.get("type") in _OUTPUT_PARTS for part in result):
+            if any(part["type"] != "input_text" and part.keys() & {"file_id", "detail"} for part in result):
+                return list(result)
     parts = media_parts(block)
     if parts is None:
         return text_or_json(block.result)
     values = [part.text if isinstance(part, TextBlock) else media_part(part, changes) for part in parts]
     return [{"type": "input_text", "text": value} if isinstance(value, str) else value for value in values]
-
-
-def _is_own_output(result: Any) -> bool:
-    """Return True if a result has the API's parts, with what history has no field for: an uploaded file, a detail."""
-    return (
-        isinstance(result, list)
-        and all(isinstance(part, dict) and part.get("type") in _OUTPUT_PARTS for part in result)
-        and any(part["type"] != "input_text" and part.keys() & {"file_id", "detail"} for part in result)
-    )
 
 
 def media_part(part: ImageBlock | FileBlock, changes: list[str]) -> Json | str:

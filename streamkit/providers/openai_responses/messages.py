@@ -161,7 +161,13 @@ class ResponsesRenderer(MessageRenderer[Traits]):
     def add(self, content: Content) -> None:
         """Render the next content: a response as its items, all else as one message and the outputs of calls."""
         if content.speaker == "ai":
-            self._add_assistant(content)
+            raw = [item for block in content.blocks if isinstance(block, ServerToolBlock) for item in block.raw]
+            ids = [item.get(name) for item in raw if isinstance(item, dict) for name in ("id", "call_id")]
+            self._server_item_ids = {item_id for value in ids if (item_id := as_text(value))}
+            self._is_interrupted = bool(content.metadata.get("interrupted"))
+            for block in content.blocks:
+                self._add_output(block)
+            self._end_response()
             return
         if content.speaker not in ("human", "tool", "system"):
             self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
@@ -226,19 +232,11 @@ class ResponsesRenderer(MessageRenderer[Traits]):
 
     # ------------------------------------------------------------ items of the model
 
-    def _add_assistant(self, content: Content) -> None:
-        """Append the items of a response of the model."""
-        self._server_item_ids = _ids_of_server_items(content)
-        self._is_interrupted = bool(content.metadata.get("interrupted"))
-        for block in content.blocks:
-            self._add_output(block)
-        self._end_response()
-
     def _add_output(self, block: Block) -> None:
         is_own = self.is_own(block)
         item = _reasoning_item(block) if is_own else None
         if item is not None:
-            self._add_reasoning(_strip_output_only_fields(item))
+            self._add_reasoning(item)
             return
         is_later_part = bool({"summary_index", "content_index"} & block.metadata.keys())
         if self._in_reasoning and is_later_part and is_own and isinstance(block, ReasoningBlock):
@@ -268,8 +266,12 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         (NousResearch/hermes-agent#10217, router-for-me/CLIProxyAPI#4285).
         """
         self._in_reasoning, self._last_text = True, None
+        # The API accepts neither null in fields of the output nor an item without a summary.
+        item = {name: value for name, value in item.items() if value is not None or name not in ("status", "content")}
+        if not isinstance(item.get("summary"), list):
+            item["summary"] = []
         if self._is_interrupted:
-            item = {name: value for name, value in item.items() if name != "id"}
+            item.pop("id", None)
         item = without_foreign_id(item)
         if "id" not in item and not item.get("encrypted_content") and (self._is_interrupted or not item.get("content")):
             self.report("reasoning was left out: the provider did not retain it, and it has no encrypted content")
@@ -330,7 +332,12 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             self.report("a refusal was sent back as text: without its item's id there is no other form")
         origin = (is_own, block.metadata.get("item_id" if is_own else "provider"))
         if self._last_text is not None and self._last_text[0] == origin:
-            _extend_message(self._last_text[1], block, is_streamed=is_own or "provider" in block.metadata)
+            last = self._last_text[1]
+            if isinstance(last["content"], list):
+                last["content"].append(_output_part(block))
+            else:  # texts that were streamed are one text, texts that were written separately are lines
+                is_streamed = is_own or "provider" in block.metadata
+                last["content"] += block.text if is_streamed else f"\n{block.text}"
             return
         message: Json = {"type": "message", "role": "assistant"}
         if item_id is None:
@@ -452,26 +459,6 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         self._results, self._call_places = [], {}
 
 
-def _extend_message(message: Json, block: TextBlock, *, is_streamed: bool) -> None:
-    """Add a text to a message. Texts that were streamed are one text, texts that were written separately are lines."""
-    if isinstance(message["content"], list):
-        message["content"].append(_output_part(block))
-    else:
-        message["content"] += block.text if is_streamed else f"\n{block.text}"
-
-
-def _ids_of_server_items(content: Content) -> set[str]:
-    """Return the ids of the items of the provider's own tools in a response."""
-    raw = [item for block in content.blocks if isinstance(block, ServerToolBlock) for item in block.raw]
-    return {
-        item_id
-        for item in raw
-        if isinstance(item, dict)
-        for name in ("id", "call_id")
-        if (item_id := as_text(item.get(name)))
-    }
-
-
 def _reasoning_item(block: Block) -> Json | None:
     """Return the provider's reasoning item that a block carries."""
     raw = block.metadata.get("item")
@@ -480,12 +467,6 @@ def _reasoning_item(block: Block) -> Json | None:
     elif isinstance(block, OpaqueBlock):
         raw = block.raw
     return raw if isinstance(raw, dict) and raw.get("type") == "reasoning" else None
-
-
-def _strip_output_only_fields(item: Json) -> Json:
-    """Return a reasoning item as the API accepts it: with a summary, without null in ``status`` and ``content``."""
-    fields = {name: value for name, value in item.items() if value is not None or name not in ("status", "content")}
-    return fields if isinstance(fields.get("summary"), list) else {**fields, "summary": []}
 
 
 def _output_part(block: TextBlock) -> Json:

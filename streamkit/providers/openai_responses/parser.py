@@ -10,6 +10,7 @@ It must not depend on canonical ids, on the completeness of JSON, on history or 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from streamkit.providers.decoding.decoding import (
 )
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.decoding.openai_errors import openai_stream_error
-from streamkit.providers.openai_responses.item_reader import ItemReader
+from streamkit.providers.openai_responses.item_reader import CALL_DONE_EVENTS, SERVER_ARGUMENT_EVENTS, ItemReader
 from streamkit.providers.openai_responses.schema import (
     DECODER,
     END_STATUSES,
@@ -54,14 +55,6 @@ _CALL_DELTA_EVENTS = frozenset({"response.function_call_arguments.delta", "respo
 _TEXT_AND_CALL_DELTA_EVENTS = _CALL_DELTA_EVENTS | frozenset(TEXT_DELTA_EVENTS)
 _DELTA_EVENTS = _TEXT_AND_CALL_DELTA_EVENTS | frozenset(SERVER_DELTA_EVENTS)
 _DELTA_EVENT_NAMES = frozenset(name.encode() for name in _DELTA_EVENTS)  # all others are decoded as plain data at once
-_CALL_DONE_EVENTS = {
-    "response.function_call_arguments.done": "function_call",
-    "response.custom_tool_call_input.done": "custom_tool_call",
-}
-_SERVER_ARGUMENT_EVENTS = {
-    "response.mcp_call_arguments.done": "arguments",
-    "response.code_interpreter_call_code.done": "code",
-}
 
 
 def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
@@ -182,8 +175,10 @@ class ResponsesParser:
 
     def _parse_invalid(self, name: bytes, data: bytes, error: Exception) -> None:
         """Parse a frame that is no valid JSON."""
-        event = _decode_delta(data)
-        if event is not None:
+        event = None
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            event = LENIENT_DECODER.decode(data)  # only a field that is not read is invalid: an integer of 5,000 digits
+        if event is not None and event.type in _TEXT_AND_CALL_DELTA_EVENTS:
             self._read_delta(event, data)
         elif name == b"error":  # text of a relay
             self._fail(excerpt(data))
@@ -193,33 +188,14 @@ class ResponsesParser:
         elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
             self._sink.fail(frame_error(error, data))
 
-    def _start_item(self, raw: Json) -> None:
+    def _read_item(self, raw: Json) -> None:
         item = raw.get("item")
-        if isinstance(item, dict):
+        if not isinstance(item, dict):
+            self._sink.unknown(raw)
+        elif raw["type"] == "response.output_item.added":
             self._items.start_item(item, raw.get("output_index"))
         else:
-            self._sink.unknown(raw)
-
-    def _end_item(self, raw: Json) -> None:
-        item = raw.get("item")
-        if isinstance(item, dict):
             self._items.end_item(item, raw.get("output_index"))
-        else:
-            self._sink.unknown(raw)
-
-    def _end_text(self, raw: Json) -> None:
-        kind, field = TEXT_DONE_EVENTS[raw["type"]]
-        self._items.texts.read_done(kind, raw, raw.get(field))
-
-    def _end_call(self, raw: Json) -> None:
-        self._items.read_call_done(raw, _CALL_DONE_EVENTS[raw["type"]])
-
-    def _read_patch_delta(self, raw: Json) -> None:
-        report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
-        self._items.read_patch_delta(raw)
-
-    def _read_server_arguments(self, raw: Json) -> None:
-        self._items.read_server_arguments(raw, _SERVER_ARGUMENT_EVENTS[raw["type"]])
 
     def _read_error(self, raw: Json) -> None:
         error = raw.get("error") or {name: value for name, value in raw.items() if name != "type"}
@@ -327,18 +303,17 @@ class ResponsesParser:
 #: The events that are no plain delta, and their methods.
 _READERS: dict[str, Callable[[ResponsesParser, Json], None]] = {
     **dict.fromkeys(("response.created", "response.in_progress", "response.queued"), ResponsesParser._start_response),
-    "response.output_item.added": ResponsesParser._start_item,
-    "response.output_item.done": ResponsesParser._end_item,
+    **dict.fromkeys(("response.output_item.added", "response.output_item.done"), ResponsesParser._read_item),
     "response.content_part.added": lambda parser, raw: parser._items.texts.start_part(raw),
     "response.content_part.done": lambda parser, raw: parser._items.texts.end_part(raw),
     "response.reasoning_summary_part.added": lambda parser, raw: parser._items.texts.start_part(raw),
     "response.reasoning_summary_part.done": lambda parser, raw: parser._items.texts.end_part(raw),
     "response.output_text.annotation.added": lambda parser, raw: parser._items.texts.read_annotation(raw),
     "response.output_text_annotation.added": lambda parser, raw: parser._items.texts.read_annotation(raw),
-    **dict.fromkeys(TEXT_DONE_EVENTS, ResponsesParser._end_text),
-    **dict.fromkeys(_CALL_DONE_EVENTS, ResponsesParser._end_call),
-    **dict.fromkeys(_SERVER_ARGUMENT_EVENTS, ResponsesParser._read_server_arguments),
-    "response.apply_patch_call_operation_diff.delta": ResponsesParser._read_patch_delta,
+    **dict.fromkeys(TEXT_DONE_EVENTS, lambda parser, raw: parser._items.texts.read_done(raw)),
+    **dict.fromkeys(CALL_DONE_EVENTS, lambda parser, raw: parser._items.read_call_done(raw)),
+    **dict.fromkeys(SERVER_ARGUMENT_EVENTS, lambda parser, raw: parser._items.read_server_arguments(raw)),
+    "response.apply_patch_call_operation_diff.delta": lambda parser, raw: parser._items.read_patch_delta(raw),
     "response.shell_call_output_content.delta": lambda parser, raw: parser._items.read_shell_output(raw),
     "response.image_generation_call.partial_image": lambda parser, raw: parser._items.read_partial_image(raw),
     **dict.fromkeys((*PROGRESS_EVENTS, "response.keepalive"), lambda parser, raw: parser._sink.heartbeat()),
@@ -357,15 +332,6 @@ def _is_of_a_part(kind: Any) -> bool:
     (https://developers.openai.com/api/docs/guides/steering).
     """
     return kind.__class__ is str and kind.startswith("response.") and kind.count(".") > 1
-
-
-def _decode_delta(data: bytes) -> DeltaEvent | None:
-    """Return a delta in a frame of which only a field that is not read is invalid (an integer of 5,000 digits)."""
-    try:
-        event = LENIENT_DECODER.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return event if event.type in _TEXT_AND_CALL_DELTA_EVENTS else None
 
 
 def _to_plain(source: bytes | Json) -> Json:

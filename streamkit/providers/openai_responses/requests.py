@@ -146,14 +146,13 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
 
 def _listed(item: Json, provider: str) -> list[OfferedTool]:
     """Return the tools that an item of the input defines."""
-    listed = item.get("tools")
-    return [_in_messages(tool) for raw in (listed if isinstance(listed, list) else ()) for tool in _read(raw, provider)]
-
-
-def _in_messages(tool: OfferedTool) -> OfferedTool:
-    if isinstance(tool, HostedTool):
-        return copy_with(tool, in_messages=True)
-    return copy_with(tool, metadata={**tool.metadata, "in_messages": True})
+    listed, found = item.get("tools"), list[OfferedTool]()
+    for tool in (tool for raw in (listed if isinstance(listed, list) else ()) for tool in _read(raw, provider)):
+        if isinstance(tool, HostedTool):
+            found.append(copy_with(tool, in_messages=True))
+        else:
+            found.append(copy_with(tool, metadata={**tool.metadata, "in_messages": True}))
+    return found
 
 
 def _read(raw: Any, provider: str) -> list[OfferedTool]:
@@ -186,7 +185,10 @@ def _read_namespace(raw: Json, provider: str) -> list[OfferedTool]:
 def _read_definition(raw: Json, provider: str, **group: Any) -> ToolDefinition | None:
     kind = raw.get("type")
     if kind == "tool_search" and raw.get("execution") == "client" and not group:
-        return _read_client_tool(raw, provider)
+        fields: Json = {name: raw[name] for name in ("description",) if isinstance(raw.get(name), str)}
+        if isinstance(raw.get("parameters"), dict):
+            fields["parameters"] = raw["parameters"]
+        return ToolDefinition(name=kind, metadata={"provider": provider, CLIENT_TOOL: raw}, **fields)
     if kind == "function":
         return read_definition(raw, provider, schema_field="parameters", known=("type",), **group)
     if kind != "custom":
@@ -200,16 +202,6 @@ def _read_definition(raw: Json, provider: str, **group: Any) -> ToolDefinition |
     return read_definition(
         raw, provider, schema_field="parameters", known=known, grammar=grammar, is_custom=True, **group
     )
-
-
-def _read_client_tool(raw: Json, provider: str) -> ToolDefinition:
-    """Return a tool of the API's own that the client runs."""
-    known: Json = {
-        name: value
-        for name, kind in (("description", str), ("parameters", dict))
-        if isinstance(value := raw.get(name), kind)
-    }
-    return ToolDefinition(name=raw["type"], metadata={"provider": provider, CLIENT_TOOL: raw}, **known)
 
 
 def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:

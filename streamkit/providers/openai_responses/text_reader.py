@@ -15,7 +15,7 @@ from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text
 from streamkit.providers.openai_responses.item_index import OutputItemIndex
 from streamkit.providers.openai_responses.output_items import ContentPart, OutputItem, as_position
-from streamkit.providers.openai_responses.schema import Json, PartKind, ResponseStreamEvent
+from streamkit.providers.openai_responses.schema import TEXT_DONE_EVENTS, Json, PartKind, ResponseStreamEvent
 
 __all__ = ["TextReader"]
 
@@ -67,9 +67,10 @@ class TextReader:
             # Its block starts here, so that it precedes the call that it led to, in whatever order the rest comes.
             self._choice.reasoning("", "summary", item.key)
         for kind, field in _LISTS[item.type]:
-            content = raw.get(field)
-            if content is not None and content != []:
-                self._store_initial_parts(item, kind, content)
+            for index, entry in enumerate(_to_entries(raw.get(field))):
+                part_kind = _part_kind(entry, kind)
+                if part_kind is not None:
+                    self._store_initial_text(self._get_part(item, part_kind, index), entry)
 
     def read_snapshot(self, item: OutputItem, raw: Json, *, is_first: bool) -> None:
         """Read a snapshot of a message or of reasoning; ``is_first``: there was none before."""
@@ -79,7 +80,12 @@ class TextReader:
         elif not is_first:
             # Reasoning of a later snapshot is encrypted anew, and "the completed reasoning item from the
             # response.output_item.done event" is the one to be sent back (the SDK's ResponseReasoningItemParam).
-            self._add_state(item, raw)
+            # LiteLLM's proxy has the signatures of other providers only in the item of the response's end
+            # (``_encode_thinking_blocks`` in its ``litellm_completion_transformation``).
+            state = raw.get("encrypted_content")
+            if state and item.raw is not None:
+                self._choice.add_metadata({"opaque": {**item.raw, "encrypted_content": state}}, item.key)
+                item.raw = None
             return
         for kind, field in _LISTS[item.type]:
             content = raw.get(field)
@@ -89,17 +95,6 @@ class TextReader:
             self._choice.add_metadata({"opaque": raw}, item.key)
             if not raw.get("encrypted_content"):
                 item.raw = raw
-
-    def _add_state(self, item: OutputItem, raw: Json) -> None:
-        """Add the encrypted content of a later snapshot to reasoning that came without any.
-
-        LiteLLM's proxy has the signatures of other providers only in the item of the response's end
-        (``_encode_thinking_blocks`` in its ``litellm_completion_transformation``).
-        """
-        state = raw.get("encrypted_content")
-        if state and item.raw is not None:
-            self._choice.add_metadata({"opaque": {**item.raw, "encrypted_content": state}}, item.key)
-            item.raw = None
 
     def finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial texts of an item that has no snapshot and will get none."""
@@ -143,8 +138,10 @@ class TextReader:
             part.last_index = index
             self._items.set_current(event.type, item.id, part, part.key)
 
-    def read_done(self, kind: PartKind, raw: Json, text: Any) -> None:
+    def read_done(self, raw: Json) -> None:
         """Read an event with the complete text of a part."""
+        kind, field = TEXT_DONE_EVENTS[raw["type"]]
+        text = raw.get(field)
         part = self._find_part(kind, raw)
         if part.item.repeated_start is not None and isinstance(text, str) and text != part.text:
             part = self._get_part(self._start_again(part.item), kind, raw.get(_INDEX_FIELDS[kind]))
@@ -279,12 +276,6 @@ class TextReader:
             part.citation_count += 1
             self._choice.citation(citation)
 
-    def _store_initial_parts(self, item: OutputItem, default: PartKind, content: Any) -> None:
-        for index, entry in enumerate(_to_entries(content)):
-            kind = _part_kind(entry, default)
-            if kind is not None:
-                self._store_initial_text(self._get_part(item, kind, index), entry)
-
     def _read_part_snapshots(self, item: OutputItem, default: PartKind, content: Any) -> None:
         """Read the content of an item in a snapshot.
 
@@ -302,7 +293,8 @@ class TextReader:
             part = item.find_part(kind, index)
             if part is None:
                 if misplaced is None:
-                    misplaced = _find_misplaced(item, entries, default)
+                    kinds = dict(enumerate(_part_kind(each, default) for each in entries))
+                    misplaced = [each for each in item.parts if kinds.get(each.index) != each.kind]
                 part = _take(misplaced, kind) or self._get_part(item, kind, index)
             self._read_part_snapshot(part, entry)
 
@@ -326,13 +318,6 @@ def _part_kind(entry: Any, default: PartKind) -> PartKind | None:
         return default
     kind = _PART_KINDS.get(name) if name.__class__ is str else None
     return default if kind == "text" else kind
-
-
-def _find_misplaced(item: OutputItem, entries: list[Any], default: PartKind) -> list[ContentPart]:
-    """Return the parts of an item whose index has another kind in its snapshot."""
-    kinds = [_part_kind(entry, default) for entry in entries]
-    count = len(kinds)
-    return [part for part in item.parts if not (0 <= part.index < count and kinds[part.index] == part.kind)]
 
 
 def _take(parts: list[ContentPart], kind: PartKind) -> ContentPart | None:

@@ -335,7 +335,11 @@ class SettingsWriter:
             return
         self._fit("temperature", self._traits.max_temperature)
         if self.facts.temperature_excludes_top_p:
-            self._omit_one_of_two()
+            temperature, top_p = self.get("temperature"), self.get("top_p")
+            if temperature is not None and top_p is not None:
+                # a temperature of 1 is what the model has without it
+                name = "temperature" if temperature == 1 != top_p else "top_p"
+                self.omit(name, f"{self._model} accepts a temperature or a top_p, not both")
         stop, most = self.get("stop"), self._traits.max_stop_texts
         if stop is not None and most is not None and len(stop) > most:
             self._values["stop"] = stop[:most]
@@ -345,13 +349,6 @@ class SettingsWriter:
                 self.put(value, *path)
         for name in sorted(self._values):
             self.omit(name, f"{self._traits.name} has no field for it")
-
-    def _omit_one_of_two(self) -> None:
-        """Leave out `top_p` next to a temperature, or the temperature if it is 1, which the model has without it."""
-        temperature, top_p = self.get("temperature"), self.get("top_p")
-        if temperature is not None and top_p is not None:
-            name = "temperature" if temperature == 1 != top_p else "top_p"
-            self.omit(name, f"{self._model} accepts a temperature or a top_p, not both")
 
     def _fit(self, name: str, most: float | None) -> None:
         value = self.get(name)

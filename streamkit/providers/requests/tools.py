@@ -121,7 +121,11 @@ class ToolNames:
             blocks = [
                 self._rename(block, names) if isinstance(block, _NAMED) else block
                 for block in content.blocks
-                if not (isinstance(block, OpaqueBlock) and self._is_foreign_definition(block))
+                if not (
+                    isinstance(block, OpaqueBlock)
+                    and block.metadata.get("defines_tools") is True
+                    and block.metadata.get("provider") != self._traits.name
+                )
             ]
             if len(blocks) == len(content.blocks) and all(map(is_, blocks, content.blocks)):
                 renamed.append(content)
@@ -152,11 +156,6 @@ class ToolNames:
             if target != block.name:
                 return copy_with(block, name=target)
         return block
-
-    def _is_foreign_definition(self, block: OpaqueBlock) -> bool:
-        if block.metadata.get("defines_tools") is not True:
-            return False
-        return block.metadata.get("provider") != self._traits.name
 
 
 def prepare_tools(

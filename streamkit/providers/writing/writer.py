@@ -283,22 +283,6 @@ class Writer(WireOutput):
                 self._write_server_tool(tool)
 
 
-def _on_text(writer: Writer, event: Text) -> None:
-    writer.text(event.text)
-
-
-def _on_reasoning(writer: Writer, event: Reasoning) -> None:
-    writer.reasoning(event.text, event.kind)
-
-
-def _on_refusal(writer: Writer, event: Refusal) -> None:
-    writer.refusal(event.text)
-
-
-def _on_citation(writer: Writer, event: Citation) -> None:
-    writer.citation(event.data)
-
-
 def _on_usage(writer: Writer, event: UsageReport) -> None:
     writer.usage = event.usage
 
@@ -350,9 +334,9 @@ class EventRow:
 #: response, the events of ``ToolEvent`` what the program does with it.
 EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     ResponseStarted: EventRow(Writer._started, "response"),
-    Text: EventRow(_on_text, begins=True),
-    Reasoning: EventRow(_on_reasoning, begins=True),
-    Refusal: EventRow(_on_refusal, begins=True),
+    Text: EventRow(lambda writer, event: writer.text(event.text), begins=True),
+    Reasoning: EventRow(lambda writer, event: writer.reasoning(event.text, event.kind), begins=True),
+    Refusal: EventRow(lambda writer, event: writer.refusal(event.text), begins=True),
     BlockEnded: EventRow(lambda writer, event: writer.end_block(event), begins=True),
     ToolCallStart: EventRow(Writer._call_start, "call", begins=True),
     ToolCallDelta: EventRow(Writer._call_delta, "call"),
@@ -360,7 +344,7 @@ EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     ToolCallReady: EventRow(Writer._call_ready, "call", begins=True),
     ArgumentsRestated: EventRow(Writer._call_restated, "call"),
     ServerTool: EventRow(Writer._server_tool, begins=True),
-    Citation: EventRow(_on_citation, begins=True),
+    Citation: EventRow(lambda writer, event: writer.citation(event.data), begins=True),
     File: EventRow(lambda writer, event: writer.file(event), begins=True),
     UsageReport: EventRow(_on_usage, "response"),
     Finished: EventRow(_on_finish, "choice"),

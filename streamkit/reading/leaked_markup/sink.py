@@ -12,16 +12,16 @@ vllm-project/vllm#32633). No provider allows ``<`` in a name, so the name ends t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import structs
 
 from streamkit.accumulator import Accumulator
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import ALL_MARKUP_FAMILIES, FinishReason, MarkupFamily, StreamError, Usage
+from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily
 from streamkit.errors import UsageError
-from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase, TokenLogProbability
+from streamkit.events import NormalizedToolChunk, ReasoningKind, ServerToolPhase
 from streamkit.reading.leaked_markup.filter import MarkupFilter, MarkupReporter
 
 __all__ = [
@@ -84,6 +84,11 @@ class MarkupChoice:
         self._names = NameCleaner(reporter.warn_name_cleaned) if reporter.cleans_names else None
         self._filter = MarkupFilter(choice, reporter)
         self.text = self._filter.feed  # ``ChoiceSink.text``, without another call for each delta
+        # These do not interrupt the text. It may follow a finish reason.
+        self.replace_arguments = choice.replace_arguments
+        self.citation = choice.citation
+        self.log_probabilities = choice.log_probabilities
+        self.finish = choice.finish
 
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         """Implement ``ChoiceSink.reasoning``."""
@@ -118,10 +123,6 @@ class MarkupChoice:
         self._filter.finalize()
         self._choice.end_block(key)
 
-    def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
-        """Implement ``ChoiceSink.replace_arguments``."""
-        self._choice.replace_arguments(key, arguments_text)
-
     def server_tool(
         self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
     ) -> None:
@@ -133,14 +134,6 @@ class MarkupChoice:
         """Implement ``ChoiceSink.server_tool_delta``."""
         self._filter.finalize()
         self._choice.server_tool_delta(id, name, arguments_delta)
-
-    def citation(self, data: Any) -> None:
-        """Implement ``ChoiceSink.citation``. A citation does not interrupt the text."""
-        self._choice.citation(data)
-
-    def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
-        """Implement ``ChoiceSink.log_probabilities``. They do not interrupt the text."""
-        self._choice.log_probabilities(tokens, raw)
 
     def file(
         self,
@@ -160,10 +153,6 @@ class MarkupChoice:
         """Implement ``ChoiceSink.provider_block``."""
         self._filter.finalize()
         self._choice.provider_block(raw)
-
-    def finish(self, raw: str | int | None, reason: FinishReason) -> None:
-        """Implement ``ChoiceSink.finish``. Text may follow a finish reason, so the text is not interrupted."""
-        self._choice.finish(raw, reason)
 
     def close(self) -> None:
         """Finalize the buffered text at the end of the turn."""
@@ -198,6 +187,18 @@ class MarkupSink:
         self._accumulator = accumulator
         self._reporter = MarkupReporter(accumulator, recovers=mode == "recover", families=families, tools=tools)
         self._choices: dict[int, MarkupChoice] = {}
+        # The rest of ``Sink`` is the accumulator's own.
+        self.identify = accumulator.identify
+        self.add_response_metadata = accumulator.add_response_metadata
+        self.usage = accumulator.usage
+        self.terminate = accumulator.terminate
+        self.heartbeat = accumulator.heartbeat
+        self.fail = accumulator.fail
+        self.warn = accumulator.warn
+        self.unknown_field = accumulator.unknown_field
+        self.unknown = accumulator.unknown
+        self.keep = accumulator.keep
+        self.join_with = accumulator.join_with
 
     def choice(self, index: int) -> MarkupChoice:
         """Implement ``Sink.choice``."""
@@ -206,50 +207,6 @@ class MarkupSink:
             inner = self._accumulator.choice(index)  # which reads "0" and 0.0 as 0
             choice = self._choices.setdefault(inner.index, MarkupChoice(inner, self._reporter))
         return choice
-
-    def identify(self, response_id: str | None, model: str | None, facts: Mapping[str, Any] | None = None) -> None:
-        """Implement ``Sink.identify``."""
-        self._accumulator.identify(response_id, model, facts)
-
-    def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Implement ``Sink.add_response_metadata``."""
-        self._accumulator.add_response_metadata(metadata)
-
-    def usage(self, usage: Usage) -> None:
-        """Implement ``Sink.usage``."""
-        self._accumulator.usage(usage)
-
-    def terminate(self) -> None:
-        """Implement ``Sink.terminate``."""
-        self._accumulator.terminate()
-
-    def heartbeat(self) -> None:
-        """Implement ``Sink.heartbeat``."""
-        self._accumulator.heartbeat()
-
-    def fail(self, error: StreamError) -> None:
-        """Implement ``Sink.fail``."""
-        self._accumulator.fail(error)
-
-    def warn(self, code: str, message: str) -> None:
-        """Implement ``Sink.warn``."""
-        self._accumulator.warn(code, message)
-
-    def unknown_field(self, name: str, value: Any) -> None:
-        """Implement ``Sink.unknown_field``."""
-        self._accumulator.unknown_field(name, value)
-
-    def unknown(self, raw: Any) -> None:
-        """Implement ``Sink.unknown``."""
-        self._accumulator.unknown(raw)
-
-    def keep(self, size: int) -> bool:
-        """Implement ``Sink.keep``."""
-        return self._accumulator.keep(size)
-
-    def join_with(self, join: Callable[[], int]) -> None:
-        """Implement ``Sink.join_with``."""
-        self._accumulator.join_with(join)
 
     def close(self) -> None:
         """Finalize the buffered text of the choices. Call it before the accumulator is closed."""
