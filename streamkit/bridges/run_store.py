@@ -12,11 +12,8 @@ claim expires and another worker can take the run over, from its entries. Each c
 
 Time is the database's, so the clocks of the workers do not matter; a worker only measures how long its claim lasts.
 
-SQLite is for the processes of one machine, PostgreSQL (the extra ``postgres``) for several. The tables,
-``streamkit_entries``, ``streamkit_claims`` and ``streamkit_mail``, are created on first use. Both drivers are
-synchronous and run in threads, because psycopg's asynchronous connection does not run on trio.
-
-This module must not depend on how a run is made; it stores what ``checkpoint`` gives it.
+This module must not depend on how a run is made; it stores what ``checkpoint`` gives it. ``run_database`` has what
+differs between the databases.
 """
 
 from __future__ import annotations
@@ -24,18 +21,16 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import sqlite3
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
+from streamkit.bridges.run_database import Execute, open_database
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.execution import Lease, RunEntry, RunState, parse_entry
 from streamkit.execution.one_call.background import BackgroundTask
@@ -47,15 +42,6 @@ __all__ = ["Claim", "ClaimLost", "RunClaimed", "RunStore"]
 _log = logging.getLogger("streamkit")
 
 _Value = TypeVar("_Value")
-
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS streamkit_claims (run_key TEXT PRIMARY KEY, fence INTEGER NOT NULL, worker TEXT,"
-    " expires DOUBLE PRECISION NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS streamkit_entries (run_key TEXT NOT NULL, position INTEGER NOT NULL,"
-    " fence INTEGER NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (run_key, position))",
-    "CREATE TABLE IF NOT EXISTS streamkit_mail (run_key TEXT NOT NULL, id TEXT NOT NULL,"
-    " sent DOUBLE PRECISION NOT NULL, content TEXT NOT NULL, PRIMARY KEY (run_key, id))",
-)
 
 _RETRY_TIME = 10.0  # seconds in which work without a claim is done again; a restart of PostgreSQL takes fewer
 _RELEASE_TIME = 2.0  # for a release: a claim that is not released expires by itself
@@ -106,9 +92,7 @@ class RunStore:
     """
 
     def __init__(self, address: str | os.PathLike[str], *, connections: int = 10) -> None:
-        text = os.fspath(address)
-        is_postgres = text.startswith(("postgresql://", "postgres://"))
-        self._database: _Database = _Postgres(text, connections) if is_postgres else _SQLite(text)
+        self._database = open_database(os.fspath(address), connections)
 
     async def __aenter__(self) -> RunStore:
         return self
@@ -143,7 +127,7 @@ class RunStore:
         worker = secrets.token_hex(16)  # so that a claim whose answer was lost is recognized when it is made again
         claimed_at = _read_clock()
 
-        def claim(execute: _Execute) -> tuple[int, float, float]:
+        def claim(execute: Execute) -> tuple[int, float, float]:
             nonlocal claimed_at
             claimed_at = _read_clock()
             now = self._database.now
@@ -217,7 +201,7 @@ class RunStore:
             raise UsageError(f"send takes a Content, such as Content.human(text), not {type(content).__name__}")
         mail_id, text = secrets.token_hex(16), content.model_dump_json()
 
-        def send(execute: _Execute) -> None:
+        def send(execute: Execute) -> None:
             execute(
                 f"INSERT INTO streamkit_mail (run_key, id, sent, content) VALUES (?, ?, {self._database.now}, ?)"  # noqa: S608
                 " ON CONFLICT (run_key, id) DO NOTHING",
@@ -247,7 +231,7 @@ class RunStore:
             except Exception as error:
                 log_failure(_log, "the claim of the run %r was not released, it expires", run_key, error=error)
 
-    async def _run(self, work: Callable[[_Execute], _Value], until: float | None = None) -> _Value:
+    async def _run(self, work: Callable[[Execute], _Value], until: float | None = None) -> _Value:
         """Do some work in one transaction, in a thread; do it again while the database does not respond.
 
         Args:
@@ -337,7 +321,7 @@ class Claim(Lease):
             )
         text, mail_id = entry.to_json(), entry.mail_id if entry.type == "message" else None
 
-        def insert(execute: _Execute) -> bool:
+        def insert(execute: Execute) -> bool:
             is_new = execute(
                 "INSERT INTO streamkit_entries (run_key, position, fence, entry) VALUES (?, ?, ?, ?)"
                 " ON CONFLICT (run_key, position) DO NOTHING",
@@ -372,7 +356,7 @@ class Claim(Lease):
         rows = await self._store._run(lambda execute: execute(query, (self.run_key,)).fetchall(), self._expires)
         return [(mail_id, Content.model_validate_json(text)) for mail_id, text in rows]
 
-    async def _extend(self, work: Callable[[_Execute], _Value]) -> _Value:
+    async def _extend(self, work: Callable[[Execute], _Value]) -> _Value:
         """Renew the claim and do some work in one transaction, so that nobody takes the run over meanwhile.
 
         Raises:
@@ -380,7 +364,7 @@ class Claim(Lease):
         """
         started = _read_clock()
 
-        def extend(execute: _Execute) -> _Value:
+        def extend(execute: Execute) -> _Value:
             nonlocal started
             started = _read_clock()
             is_held = execute(
@@ -406,131 +390,3 @@ class Claim(Lease):
                 return  # the next entry or call of the run finds it out
             except Exception as error:  # the database may respond again before another worker claims the run
                 log_failure(_log, "the claim of the run %r was not renewed", self.run_key, error=error)
-
-
-class _Execute(Protocol):
-    """Run one statement, with ``?`` for each value; return the driver's cursor."""
-
-    def __call__(self, query: str, values: tuple[Any, ...], /) -> Any: ...
-
-
-class _Database:
-    """The connections to one database, opened when they are needed.
-
-    Attributes:
-        now: the SQL of the database's time, in seconds.
-        failures: the exceptions after which the same work may succeed.
-    """
-
-    now: str
-    failures: tuple[type[Exception], ...]
-
-    def transact(self, work: Callable[[_Execute], _Value]) -> _Value:
-        """Do some work in a transaction, and return its value."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close the connections."""
-        raise NotImplementedError
-
-
-class _SQLite(_Database):
-    now = "(julianday('now') - 2440587.5) * 86400.0"  # julianday of 1970-01-01; unixepoch('subsec') needs SQLite 3.42
-    failures = (sqlite3.OperationalError,)
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-
-    def transact(self, work: Callable[[_Execute], _Value]) -> _Value:
-        """Do some work in a transaction, one thread at a time. After an error of SQLite the connection is closed."""
-        with self._lock:
-            connection = self._connection = self._connection or self._connect()
-            try:
-                connection.execute("BEGIN IMMEDIATE")  # a transaction that reads first cannot always write later
-                value = work(connection.execute)
-                connection.execute("COMMIT")
-            except sqlite3.Error:
-                self._close()
-                raise
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            return value
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._address, timeout=30, isolation_level=None, check_same_thread=False)
-        # The change of the mode fails at once while another connection writes, whatever the timeout (SQLite 3.40). The
-        # mode is only for speed; a later connection changes it.
-        with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")  # which waits
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute("COMMIT")
-        return connection
-
-    def close(self) -> None:
-        with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(Exception):  # it is of no more use, and the first error is the one to report
-                connection.close()
-
-
-class _Postgres(_Database):
-    now = "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
-
-    def __init__(self, address: str, connections: int) -> None:
-        try:
-            import psycopg
-            import psycopg_pool
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f"a RunStore in PostgreSQL needs {error.name}: pip install 'streamkit[postgres]'", name=error.name
-            ) from None
-        self.failures = (psycopg.OperationalError, psycopg.InterfaceError)
-        self._address = address
-        self._driver = psycopg
-        self._lock = threading.Lock()
-        self._pool: Any = None
-
-        def create_pool() -> Any:
-            # One attempt to connect, and a short wait: the store repeats both.
-            return psycopg_pool.ConnectionPool(
-                address, min_size=1, max_size=connections, timeout=1.0, reconnect_timeout=0.05, open=True
-            )
-
-        self._create_pool = create_pool
-
-    def transact(self, work: Callable[[_Execute], _Value]) -> _Value:
-        """Do some work in a transaction of one of the connections. After an error each of them is checked."""
-        pool = self._open()
-        try:
-            with pool.connection() as connection:
-                return work(lambda query, values: connection.execute(query.replace("?", "%s"), values))
-        except self.failures:
-            pool.check()
-            raise
-
-    def _open(self) -> Any:
-        with self._lock:
-            if self._pool is None:
-                with self._driver.connect(self._address) as connection:
-                    # CREATE TABLE IF NOT EXISTS fails if two sessions run it at once; the number is any that others do
-                    # not use.
-                    connection.execute("SELECT pg_advisory_xact_lock(7310579615)")
-                    for table in _TABLES:
-                        connection.execute(table)
-                self._pool = self._create_pool()
-            return self._pool
-
-    def close(self) -> None:
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()

@@ -145,7 +145,6 @@ class Tool(Generic[P, R]):
         if function is not None and not callable(function):
             raise UsageError(f"a tool's function must be callable, not {function!r}")
         self.name: str = name or name_of(function)
-        _check_options(self.name, approval, timeout, limit, conflicts_with, describe)
         if kind != "function" or grammar is not None:
             check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
         paragraph, described = docstring_of(function)
@@ -156,11 +155,12 @@ class Tool(Generic[P, R]):
         self.exclusive = exclusive
         self.eager = eager
         self.once = once
-        _check_once(self)
         self.limit = limit
-        self.conflicts_with = frozenset(conflicts_with)
         self.strict = strict
         self.describe = describe
+        self.conflicts_with = conflicts_with
+        _check_options(self)
+        self.conflicts_with = frozenset(conflicts_with)
         self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
         if fields is not None:
             check_fields(self.name, fields)
@@ -223,15 +223,7 @@ class Tool(Generic[P, R]):
         for option, value in options.items():
             if value is not None or option not in ("name", "description"):
                 setattr(replaced, option, value)
-        _check_options(
-            replaced.name,
-            replaced.approval,
-            replaced.timeout,
-            replaced.limit,
-            replaced.conflicts_with,
-            replaced.describe,
-        )
-        _check_once(replaced)
+        _check_options(replaced)
         replaced.conflicts_with = frozenset(replaced.conflicts_with)
         replaced.fields = {} if replaced.fields is None else replaced.fields
         check_fields(replaced.name, replaced.fields)
@@ -325,20 +317,10 @@ def tool(
     return to_tool if function is None else to_tool(function)
 
 
-def _check_once(tool: Tool) -> None:
-    if tool.once and tool.eager:
-        raise UsageError(f"tool {tool.name} cannot be once and eager: a call that starts early may run again")
-
-
-def _check_options(
-    name: Any,
-    approval: ApprovalPolicy,
-    timeout: float | None,
-    limit: int | None,
-    conflicts_with: Collection[str],
-    describe: Describe | None,
-) -> None:
+def _check_options(tool: Tool) -> None:
     """Check the options that a tool is created with and that ``replace`` sets."""
+    name, approval, timeout, limit = tool.name, tool.approval, tool.timeout, tool.limit
+    conflicts_with, describe = tool.conflicts_with, tool.describe
     if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of a tool: providers take 1 to 64 letters, digits, _ and -; "
@@ -358,3 +340,5 @@ def _check_options(
         raise UsageError(
             f"tool {name}: describe must be a synchronous function of (state, arguments), not {describe!r}"
         )
+    if tool.once and tool.eager:
+        raise UsageError(f"tool {name} cannot be once and eager: a call that starts early may run again")
