@@ -49,9 +49,10 @@ _FIRST_DELAY, _MAX_DELAY = 0.05, 1.0
 
 
 class ClaimLost(StreamkitError):
-    """Another run has the place of this one in the log, so this one must record nothing more. Let it end the run.
+    """This run must record nothing more. Let it end the run, which whoever claims it next continues.
 
-    Another worker has taken the run over, or the run was continued before from the same ``RunState``.
+    Another worker has taken the run over, or the run was continued before from the same ``RunState``, or the database
+    did not respond until the claim expired (then its exception is the cause).
     """
 
 
@@ -87,12 +88,16 @@ class RunStore:
         address: the path of a SQLite file, or ``postgresql://...``.
         connections: to PostgreSQL, at most, which all runs share.
 
+    Attributes:
+        failures: the driver's exceptions that are raised if the database does not respond for too long.
+
     Raises:
         ModuleNotFoundError: the address is PostgreSQL's, and psycopg or psycopg_pool is not installed.
     """
 
     def __init__(self, address: str | os.PathLike[str], *, connections: int = 10) -> None:
         self._database = open_database(os.fspath(address), connections)
+        self.failures = self._database.failures
 
     async def __aenter__(self) -> RunStore:
         return self
@@ -243,10 +248,11 @@ class RunStore:
         while True:
             try:
                 return await anyio.to_thread.run_sync(self._database.transact, work)
-            except self._database.failures as error:
+            except self.failures as error:
                 if _read_clock() + delay >= until:
                     raise
-                log_failure(_log, "the database of the runs did not respond, it is asked again", error=error)
+                message = "the database of the runs did not respond (%s), it is asked again in %.2f seconds"
+                _log.warning(message, type(error).__name__, delay)
             await anyio.sleep(delay)
             delay = min(2 * delay, _MAX_DELAY)
 
@@ -310,9 +316,9 @@ class Claim(Lease):
             must return it.
 
         Raises:
-            ClaimLost: another worker has taken the run over, or another entry has that position.
+            ClaimLost: another worker has taken the run over, another entry has that position, or the database has not
+                responded until the claim expired.
             UsageError: the entry is of another run.
-            Exception: the database has not responded until the claim expired.
         """
         if entry.run_key != self.run_key:
             raise UsageError(
@@ -360,7 +366,7 @@ class Claim(Lease):
         """Renew the claim and do some work in one transaction, so that nobody takes the run over meanwhile.
 
         Raises:
-            ClaimLost: another worker has taken the run over.
+            ClaimLost: another worker has taken the run over, or the database has not responded until it expired.
         """
         started = _read_clock()
 
@@ -377,7 +383,11 @@ class Claim(Lease):
                 raise ClaimLost(f"another worker has taken the run {self.run_key!r} over")
             return work(execute)
 
-        value = await self._store._run(extend, self._expires)
+        try:
+            value = await self._store._run(extend, self._expires)
+        except self._store.failures as error:
+            message = f"the database has not responded until the claim of the run {self.run_key!r} expired"
+            raise ClaimLost(message) from error
         self._expires = max(self._expires, started + self._seconds)
         return value
 
@@ -386,7 +396,6 @@ class Claim(Lease):
             await anyio.sleep(self._seconds / 3)
             try:
                 await self._extend(lambda execute: None)
-            except ClaimLost:
-                return  # the next entry or call of the run finds it out
             except Exception as error:  # the database may respond again before another worker claims the run
-                log_failure(_log, "the claim of the run %r was not renewed", self.run_key, error=error)
+                if not self.is_lost:  # else the next entry or call of the run finds it out
+                    log_failure(_log, "the claim of the run %r was not renewed", self.run_key, error=error)

@@ -305,8 +305,9 @@ async def test_a_database_that_stays_away_ends_the_run_when_the_claim_ends_and_t
                 return Failing.transact(failing, work)
 
             monkeypatch.setattr(failing, "transact", transact)
-            with pytest.raises(failure, match="was lost"):
+            with pytest.raises(ClaimLost, match="has not responded") as lost:
                 await claim.append(request_of(run_key))
+            assert isinstance(lost.value.__cause__, failure)
             assert claimed_for - 1 <= clock[0] <= claimed_for + 1
     assert "was not released" in caplog.text
 
