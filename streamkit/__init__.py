@@ -25,6 +25,7 @@ from streamkit.errors import (
     UsageError,
 )
 from streamkit.events import Event, NormalizedToolChunk
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.accumulator import Accumulator, Limits, process_tool_call_chunk
@@ -148,70 +149,64 @@ __all__ = [  # noqa: RUF022 - in the order in which a program uses them
     "__version__",
 ]
 
-_LAZY_IMPORTS = {
-    "streamkit.reading.turn": ("Turn",),
-    "streamkit.reading.time_limits": ("Timeouts",),
-    "streamkit.reading.stream_reader": ("read",),
-    "streamkit.accumulator": ("Accumulator", "Limits", "process_tool_call_chunk"),
-    "streamkit.providers": (
-        "Provider",
-        "Traits",
-        "detect",
-        "parse_messages",
-        "parse_request",
-        "render",
-        "render_request",
-        "writer",
-    ),
-    "streamkit.providers.requests.request": ("OutputFormat", "Request", "Settings"),
-    "streamkit.execution": (
-        "Budget",
-        "Notifier",
-        "Retries",
-        "RoundContext",
-        "Run",
-        "RunState",
-        "Schedule",
-        "SharedAccumulator",
-        "Target",
-        "ThreadUpdate",
-        "TurnOptions",
-        "execute_one_tool",
-        "execute_tool_calls_batched",
-        "execute_tool_calls_sequentially",
-        "finalize_tool_execution",
-        "run_loop",
-    ),
-    "streamkit.history": (
-        "Content",
-        "FileBlock",
-        "ImageBlock",
-        "ReasoningBlock",
-        "TextBlock",
-        "ToolCallBlock",
-        "ToolResponseBlock",
-    ),
-    "streamkit.output": ("Growing",),
-    "streamkit.tools": ("Approval", "Tool", "ToolContext", "ToolDefinition", "ToolSet", "tool"),
-}
-_MODULE_OF = {name: module for module, names in _LAZY_IMPORTS.items() for name in names}
+_load, __dir__ = lazy_names(
+    __name__,
+    {
+        "reading.turn": ("Turn",),
+        "reading.time_limits": ("Timeouts",),
+        "reading.stream_reader": ("read",),
+        "accumulator": ("Accumulator", "Limits", "process_tool_call_chunk"),
+        "providers": (
+            "Provider",
+            "Traits",
+            "detect",
+            "parse_messages",
+            "parse_request",
+            "render",
+            "render_request",
+            "writer",
+        ),
+        "providers.requests.request": ("OutputFormat", "Request", "Settings"),
+        "execution": (
+            "Budget",
+            "Notifier",
+            "Retries",
+            "RoundContext",
+            "Run",
+            "RunState",
+            "Schedule",
+            "SharedAccumulator",
+            "Target",
+            "ThreadUpdate",
+            "TurnOptions",
+            "execute_one_tool",
+            "execute_tool_calls_batched",
+            "execute_tool_calls_sequentially",
+            "finalize_tool_execution",
+            "run_loop",
+        ),
+        "history": (
+            "Content",
+            "FileBlock",
+            "ImageBlock",
+            "ReasoningBlock",
+            "TextBlock",
+            "ToolCallBlock",
+            "ToolResponseBlock",
+        ),
+        "output": ("Growing",),
+        "tools": ("Approval", "Tool", "ToolContext", "ToolDefinition", "ToolSet", "tool"),
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        value: Any = _read_version()
-    elif (module := _MODULE_OF.get(name)) is not None:
-        value = getattr(import_module(module), name)
-    elif name == "providers":
+    if name == "providers":
         return import_module("streamkit.providers")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
+    if name != "__version__":
+        return _load(name)
+    value = globals()[name] = _read_version()
     return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
 
 
 def _decode_update(data: Any) -> ThreadUpdate:

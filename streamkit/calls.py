@@ -26,6 +26,7 @@ __all__ = [
     "Ended",
     "ErrorCode",
     "ErrorKind",
+    "FailedRequest",
     "Finish",
     "FinishReason",
     "MarkupFamily",
@@ -85,6 +86,7 @@ ResultStatus = Literal["completed", "error", "denied", "timed_out", "canceled"]
 #: party may use codes of its own, so ``StreamWarning.code`` and ``Warned.code`` are plain strings.
 TurnWarningCode = Literal[
     "another_error",
+    "arguments_repaired",
     "arguments_restated",
     "arguments_unknown",
     "block_index_reused",
@@ -111,6 +113,7 @@ TurnWarningCode = Literal[
     "orphan_annotation",
     "orphan_delta",
     "other_choice",
+    "other_model_usage",
     "repeated_arguments",
     "repeated_call",
     "second_signature",
@@ -121,6 +124,7 @@ TurnWarningCode = Literal[
     "transport_error",
     "unexpected_shape",
     "unknown_field",
+    "usage_mismatch",
 ]
 RunWarningCode = Literal[
     "batched_instead",
@@ -133,6 +137,7 @@ RunWarningCode = Literal[
     "repeated_id",
     "request_retried",
     "tool_abandoned",
+    "turn_interrupted",
     "usage_unknown",
 ]
 WarningCode = Literal[TurnWarningCode, RunWarningCode]
@@ -363,6 +368,28 @@ class StreamError(Struct, frozen=True):
         force_setattr(self, "message", redact_message(self.message))
         if self.raw is not None:
             force_setattr(self, "raw", redact_value(self.raw))
+
+
+class FailedRequest(Struct, frozen=True):
+    """A request that ended in an error.
+
+    Attributes:
+        provider: the name of the provider that was requested.
+        model: the model that was requested, or else reported; None if unknown.
+        endpoint: the address of the server, without anything that may be secret; None if unknown.
+        error: what ended it.
+    """
+
+    provider: str
+    model: str | None
+    endpoint: str | None
+    error: StreamError
+
+    @property
+    def target(self) -> str:
+        """What was requested: the provider's name, the model and the address, as far as they are known."""
+        model = None if self.model is None else f"model {self.model}"
+        return ", ".join([fact for fact in (self.provider, model, self.endpoint) if fact is not None])
 
 
 class TokenLogProbability(Struct, frozen=True, gc=False):

@@ -50,8 +50,8 @@ class UnknownProvider(UsageError):
 
     def __init__(self, name: object, known: Iterable[str], broken: Mapping[str, str] | None = None) -> None:
         self.name = name
-        self.known = tuple(sorted(known))
-        self.broken = dict(broken or {})
+        self.known: tuple[str, ...] = tuple(sorted(known))
+        self.broken: dict[str, str] = dict(broken or {})
         message = f"unknown provider {_quote(name)}; known are: {', '.join(self.known)}"
         if isinstance(name, str) and (similar := _similar(name, self.known)):
             message += f". Did you mean {' or '.join(map(repr, similar))}?"
@@ -110,30 +110,34 @@ class UnsupportedContent(UsageError):
 
 
 class StreamInterrupted(StreamkitError):
-    """A turn that ended in an error. Its text has the error's kind and message, then the HTTP status and the code.
+    """A turn that ended in an error. Its text has the kind, message, status and code of the error, and its server.
 
-    A copy in another process (``pickle``) has the error alone.
+    A copy in another process (``pickle``) has the error and the failures alone.
 
     Attributes:
         error: the turn's ``StreamError`` (kind, message, code, raw, status, retry_after, limit, requested).
         turn: the ``Turn``, or None; what arrived before the error is readable there.
         results: the ``ToolResult`` of each call that had started before the turn failed: such calls may have had
             effects, which their metadata ``effects_possible`` marks. Raised by a run only.
+        failures: a ``FailedRequest`` (provider, model, endpoint, error) for each attempt of the request, also for those
+            that were followed by another one; the last has the error of the turn.
     """
 
-    def __init__(self, error: Any, turn: Any = None, results: Iterable[Any] = ()) -> None:
+    def __init__(self, error: Any, turn: Any = None, results: Iterable[Any] = (), failures: Iterable[Any] = ()) -> None:
         self.error = error
         self.turn = turn
-        self.results = tuple(results)
+        self.results: tuple[Any, ...] = tuple(results)
+        self.failures: tuple[Any, ...] = tuple(failures)
         status = f"HTTP status {error.status}"
         facts = [] if error.status is None or error.message == status else [status]
         if error.code is not None:
             facts.append(error.code)
-        super().__init__(f"{error.kind}: {error.message}" + (f" ({', '.join(facts)})" if facts else ""))
+        text = f"{error.kind}: {error.message}" + (f" ({', '.join(facts)})" if facts else "")
+        super().__init__(f"{text}, from {self.failures[-1].target}" if self.failures else text)
 
     def __reduce__(self) -> tuple[type[StreamInterrupted], tuple[object, ...]]:
         # A turn, and what a tool returned or raised, cannot be pickled: the error would be lost with them.
-        return type(self), (self.error,)
+        return type(self), (self.error, None, (), self.failures)
 
 
 class InvalidOutput(StreamkitError):

@@ -34,6 +34,7 @@ from streamkit.values.json_data import TaggedJson
 __all__ = [
     "ArgumentsRestated",
     "BlockEnded",
+    "BlockStarted",
     "Citation",
     "Event",
     "Failed",
@@ -76,6 +77,7 @@ __all__ = [
 ]
 
 ReasoningKind = Literal["text", "summary", "plan"]
+TextKind = Literal["text", "reasoning", "refusal"]
 ServerToolPhase = Literal["started", "arguments", "result"]
 
 
@@ -113,11 +115,25 @@ class ResponseStarted(_Event, frozen=True, gc=False, tag="response_started"):
     metadata: dict[str, Any] = {}
 
 
+class BlockStarted(_Event, frozen=True, gc=False, tag="block_started"):
+    """The start of a block of text, reasoning or refusal; calls have ``ToolCallStart``.
+
+    ``block`` is its number: the blocks of a choice (calls, server tools and files as well) count from 0 in order of
+    start, which is their order in ``turn.content``. Blocks may alternate: the deltas and the end have the number.
+    """
+
+    type: ClassVar[Literal["block_started"]] = "block_started"
+    kind: TextKind
+    block: int = 0
+    choice: int = 0
+
+
 class Text(_Event, frozen=True, gc=False, tag="text"):
-    """An increment of the response's text."""
+    """An increment of the response's text; ``block`` is the number of its block (``BlockStarted``)."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
+    block: int = 0
     choice: int = 0
 
 
@@ -127,6 +143,7 @@ class Reasoning(_Event, frozen=True, gc=False, tag="reasoning"):
     type: ClassVar[Literal["reasoning"]] = "reasoning"
     text: str
     kind: ReasoningKind = "text"
+    block: int = 0
     choice: int = 0
 
 
@@ -135,18 +152,20 @@ class Refusal(_Event, frozen=True, gc=False, tag="refusal"):
 
     type: ClassVar[Literal["refusal"]] = "refusal"
     text: str
+    block: int = 0
     choice: int = 0
 
 
 class BlockEnded(_Event, frozen=True, gc=False, tag="block_ended"):
     """The end of a block of text, reasoning or refusal; calls have ``ToolCallEnd``.
 
-    Emitted once for each block that has text or metadata. ``signature`` is the provider's signature of the block,
-    ``metadata`` its other opaque state, both for replay.
+    Emitted once for each ``BlockStarted``. ``signature`` is the provider's signature of the block, ``metadata`` its
+    other opaque state, both for replay.
     """
 
     type: ClassVar[Literal["block_ended"]] = "block_ended"
-    kind: Literal["text", "reasoning", "refusal"]
+    kind: TextKind
+    block: int = 0
     signature: str | None = None
     metadata: dict[str, Any] = {}
     choice: int = 0
@@ -308,6 +327,7 @@ TurnEvent: TypeAlias = (
     | Text
     | Reasoning
     | Refusal
+    | BlockStarted
     | BlockEnded
     | ToolCallStart
     | ToolCallDelta
@@ -490,7 +510,7 @@ def set_update_decoder(decode: Callable[[Any], Any]) -> None:
 _decode_update: Callable[[Any], Any] | None = None
 _JSON = TaggedJson(
     Event,
-    plain={Text, Reasoning, Refusal, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File, Warned}
+    plain={BlockStarted, Text, Reasoning, Refusal, ToolCallDelta, ToolCallEnd, ArgumentsRestated, File, Warned}
     | {ToolRunning, ToolAwaitingApproval, ToolAwaitingResult, RoundStarted},
     replaced={File: {"raw": None}, ServerTool: {"raw": None}, ResponseStarted: {"metadata": {}}},
     dropped={ToolResult: ("exception",)},

@@ -63,6 +63,7 @@ _ANTHROPIC: Final = "toolu_"
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_END_OF_INDEXES = 2**63  # more digits than Python converts to text are no index either
 _DIGEST = re.compile(r"[A-Za-z0-9_-]{24}")
 _INTEGER = re.compile(r"-?[0-9]{1,15}(?:\.0+)?")
 _MISTRAL_FORM = re.compile(r"[A-Za-z0-9]{9}")
@@ -175,13 +176,13 @@ def normalize_index(index: Any) -> Hashable:
     index (a fraction, a boolean, a list, an object, an empty text) is None, as if it was absent. Any other text, and
     any key that a parser made, is returned unchanged.
     """
-    if index.__class__ is int:
-        return int(index)
     if isinstance(index, str):
         text = index.strip()
         return int(text.partition(".")[0]) if _INTEGER.fullmatch(text) else text or None
     if isinstance(index, float) and index.is_integer():
-        return int(index)
+        index = int(index)
+    if index.__class__ is int:
+        return index if abs(index) < _END_OF_INDEXES else None
     return None if isinstance(index, (bool, float, list, dict)) else index
 
 

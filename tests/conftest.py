@@ -1,11 +1,13 @@
 """Fixtures and settings of all tests: asynchronous tests run on asyncio and on trio.
 
-Hypothesis tries the same examples at every run and stores none. ``--hypothesis-profile deep`` tries more and random
-ones, for any selection of tests.
+Hypothesis tries the same few examples at every run and stores none. ``--hypothesis-profile full``, which ``.ci/run``
+gives, tries more of them, and ``deep`` many random ones, for any selection of tests.
 
 Tests that need a package which is not installed are skipped (``optional_packages``).
 
-Where ``PYTHONDONTWRITEBYTECODE`` is set, the programs that tests start cache bytecode in a temporary folder.
+Bytecode is cached, also where ``PYTHONDONTWRITEBYTECODE`` is set, as in many images of containers: compiling the
+package and the tests, in each worker and in each program that a test starts, took a third of a run. Every other worker
+collects the files from the last to the first, so that in a new checkout each compiles a half and reads the other.
 
 ``--random-delays`` delays threads and event loops (``random_delays``).
 
@@ -21,7 +23,7 @@ import os
 import signal
 import ssl
 import sys
-import tempfile
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -30,9 +32,13 @@ from hypothesis import settings
 
 pytest_plugins = ["optional_packages"]
 
-settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=15)
+settings.register_profile("full", settings.get_profile("suite"), max_examples=200)
 settings.register_profile("deep", deadline=None, database=None, max_examples=2000)
 settings.load_profile("suite")
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # of the workers and of the programs that tests start
 
 # A shell without job control starts a background job with Ctrl-C ignored, and so are all programs that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,21 +57,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the random delays, if they are wanted, with another seed in each process, and cache bytecode."""
+    """Begin the random delays, if they are wanted, with another seed in each process."""
     if config.getoption("--random-delays"):
         random_delays.install(os.getpid())
-    if sys.dont_write_bytecode:
-        _cache_bytecode_of_programs(config)
 
 
-def _cache_bytecode_of_programs(config: pytest.Config) -> None:
-    """Have the programs that tests start keep bytecode in a folder of the session: else each compiles its imports."""
-    folder = tempfile.TemporaryDirectory(prefix="streamkit-bytecode-", ignore_cleanup_errors=True)
-    config.add_cleanup(folder.cleanup)
-    environment = pytest.MonkeyPatch()
-    config.add_cleanup(environment.undo)
-    environment.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    environment.setenv("PYTHONPYCACHEPREFIX", folder.name)
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """Reverse the files of a folder in every other worker."""
+    report: pytest.CollectReport = yield
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579" and isinstance(collector, pytest.Directory):
+        report.result.reverse()
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all workers one order of tests."""
+    items.sort(key=lambda item: item.path)
 
 
 def pytest_collection_finish() -> None:

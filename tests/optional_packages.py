@@ -6,7 +6,8 @@ summary has one line for each module and reason. An import of anything else that
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import functools
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -54,6 +55,25 @@ def pytest_pycollect_makemodule(module_path: Any, parent: Any) -> pytest.Module:
     return Module.from_parent(parent, path=module_path)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have an example of hypothesis skip its test: else hypothesis searches for a smaller one whose import fails."""
+    for item in items:
+        if (property_ := getattr(getattr(item, "obj", None), "hypothesis", None)) is not None:
+            property_.inner_test = _skipping_test(property_.inner_test)
+
+
+def _skipping_test(test: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(test)
+    def skipping(*arguments: Any, **named: Any) -> Any:
+        try:
+            return test(*arguments, **named)
+        except ModuleNotFoundError as error:
+            _skip_if_missing(error)
+            raise
+
+    return skipping
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, Any, Any]:
     """Skip a test whose fixture imports an optional package that is missing."""
@@ -64,6 +84,15 @@ def pytest_runtest_setup() -> Generator[None, Any, Any]:
 def pytest_runtest_call() -> Generator[None, Any, Any]:
     """Skip a test that imports an optional package that is missing."""
     return (yield from _skipping())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """Name a module as the place of its own skip."""
+    report: pytest.CollectReport = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(collector.path), 0, report.longrepr[2])
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

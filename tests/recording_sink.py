@@ -14,10 +14,16 @@ Record = tuple[Any, ...]
 
 
 def call_start(
-    id: str | None, name: str | None, key: Hashable, *, metadata: Any = None, arguments: str | None = None
+    id: str | None,
+    name: str | None,
+    key: Hashable,
+    *,
+    metadata: Any = None,
+    arguments: str | None = None,
+    position: int | None = None,
 ) -> Record:
     """Return the record of the start of a call."""
-    return ("tool", NormalizedToolChunk("start", id, name, arguments, key=key, metadata=metadata))
+    return ("tool", NormalizedToolChunk("start", id, name, arguments, key=key, position=position, metadata=metadata))
 
 
 def call_delta(text: str | None, key: Hashable, *, id: str | None = None, name: str | None = None) -> Record:
@@ -42,8 +48,8 @@ class RecordingChoice:
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         self._record("reasoning", text, kind, optional=(key,))
 
-    def refusal(self, text: str) -> None:
-        self._record("refusal", text)
+    def refusal(self, text: str, key: Hashable = None) -> None:
+        self._record("refusal", text, optional=(key,))
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         self._record("add_metadata", dict(metadata), optional=(key,))
@@ -104,7 +110,10 @@ class RecordingSink(RecordingChoice):
             optional ones that are None at the end.
         kept: What the parser counted as kept.
         most_kept: The limit of that.
+        model: The model of the turn.
     """
+
+    model: str | None = None
 
     def __init__(self, *, most_kept: int = 1 << 60) -> None:
         self.kept, self.most_kept = 0, most_kept

@@ -34,10 +34,11 @@ CALL = CallRef("hist_tool_" + "a" * 24, "count", 0)
 RESULT = ToolResult(ToolCall(id=CALL.id, name="count", index=0), "completed", {"n": 1})
 EXAMPLES: dict[type[Any], dict[str, Any]] = {
     events.ResponseStarted: {"response_id": "r1", "model": "m"},
-    events.Text: {"text": "Hé"},
-    events.Reasoning: {"text": "Hm", "kind": "summary"},
-    events.Refusal: {"text": "No"},
-    events.BlockEnded: {"kind": "reasoning", "signature": "c2ln", "metadata": {"id": "rs_1"}},
+    events.BlockStarted: {"kind": "text", "block": 1},
+    events.Text: {"text": "Hé", "block": 1},
+    events.Reasoning: {"text": "Hm", "kind": "summary", "block": 2},
+    events.Refusal: {"text": "No", "block": 3},
+    events.BlockEnded: {"kind": "reasoning", "block": 2, "signature": "c2ln", "metadata": {"id": "rs_1"}},
     events.ToolCallStart: {"call": CALL},
     events.ToolCallDelta: {"call": CALL, "arguments_delta": '{"n"'},
     events.ToolCallEnd: {"call": CALL},

@@ -162,9 +162,26 @@ def test_every_public_name_resolves() -> None:
 def test_public_names_are_unique_and_all_are_listed() -> None:
     assert len(set(streamkit.__all__)) == len(streamkit.__all__)
     submodules = {module.name for module in pkgutil.iter_modules(streamkit.__path__)}
-    allowed = {"annotations", "TYPE_CHECKING", "Any", "import_module"}
+    allowed = {"annotations", "TYPE_CHECKING", "Any", "import_module", "lazy_names"}
     public = {name for name in vars(streamkit) if not name.startswith("_")}
     assert public - submodules - allowed - set(streamkit.__all__) == set()
+
+
+@pytest.mark.parametrize("package", ["streamkit", "execution", "gateway", "providers", "reading"])
+def test_type_checkers_see_the_names_that_load_on_first_use(package: str) -> None:
+    path = Path(str(streamkit.__file__)).parent / package.removeprefix("streamkit") / "__init__.py"
+    tree = ast.parse(path.read_text("utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    imported = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    (table,) = (
+        ast.literal_eval(node.args[1])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lazy_names"
+    )
+    loaded = [name for names in table.values() for name in names]
+    module = importlib.import_module("streamkit" if package == "streamkit" else f"streamkit.{package}")
+    assert sorted(imported) == sorted(loaded)
+    assert imported <= {*module.__all__, *vars(module)}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

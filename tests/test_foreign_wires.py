@@ -140,8 +140,8 @@ STREAMS: dict[str, dict[str, list[Chunk]]] = {
     },
 }  # fmt: skip
 
-#: Events of Anthropic that are already unpacked are a form of bedrock_invoke's input.
-READABLE = {("anthropic", "bedrock_invoke")}
+#: Events of these that are already unpacked are a form of bedrock_invoke's input.
+READABLE = {(wire, "bedrock_invoke") for wire in ("anthropic", "openai_chat", "bedrock_converse")}
 PAIRS = list(itertools.permutations(STREAMS, 2))
 UNREADABLE = [pair for pair in PAIRS if pair not in READABLE]
 
@@ -358,3 +358,56 @@ def test_a_framer_of_another_framing_is_not_needed_for_empty_input() -> None:
         assert turn.error is not None
         assert turn.error.kind == "stream_truncated"
     assert framer_for("sse").feed(b"") == []
+
+
+INTERACTION = {
+    "id": "v1_a",
+    "object": "interaction",
+    "status": "completed",
+    "outputs": [{"type": "text", "text": "Hi"}],
+}
+CONVERSATION = {"object": "conversation.response", "conversation_id": "conv_1", "outputs": [], "usage": CHAT_USAGE}
+#: APIs that are not read: their names, and streams and bodies of them.
+OTHER_APIS: list[tuple[str, list[Chunk]]] = [
+    # https://ai.google.dev/api/interactions-api, its two sets of events
+    ("Gemini's Interactions API", [
+        {"event_type": "interaction.start", "interaction": {"id": "v1_a", "status": "in_progress"}},
+        {"event_type": "content.start", "index": 0, "content": {"type": "text"}},
+        {"event_type": "content.delta", "index": 0, "delta": {"type": "text", "text": "Hi"}},
+        {"event_type": "interaction.complete", "interaction": INTERACTION},
+    ]),
+    ("Gemini's Interactions API", [
+        {"event_type": "interaction.created", "interaction": {"id": "v1_a", "status": "in_progress"}},
+        {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
+        {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "Hi"}},
+    ]),
+    ("Gemini's Interactions API", [INTERACTION]),
+    # https://docs.mistral.ai/api/endpoint/beta/conversations
+    ("Mistral's Conversations API", [
+        {"type": "conversation.response.started", "conversation_id": "conv_1", "created_at": "2026-01-01T00:00:00Z"},
+        {"type": "message.output.delta", "id": "msg_1", "role": "assistant", "content": "Hi"},
+        {"type": "conversation.response.done", "usage": CHAT_USAGE},
+    ]),
+    ("Mistral's Conversations API", [
+        {"type": "function.call.delta", "id": "fc_1", "name": "f", "tool_call_id": "c", "arguments": '{"a":1}'},
+    ]),
+    ("Mistral's Conversations API", [CONVERSATION]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "chunks"), OTHER_APIS)
+@pytest.mark.parametrize("target", ["gemini", "mistral", "openai_chat", "openai_responses", "anthropic", "cohere"])
+def test_a_stream_of_an_api_that_is_not_read_is_an_error_that_names_it(
+    target: str, api: str, chunks: list[Chunk]
+) -> None:
+    stream = b"".join(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks)
+    named = b"".join(
+        f"event: {chunk.get('event_type', chunk.get('type'))}\ndata: {json.dumps(chunk)}\n\n".encode()
+        for chunk in chunks
+    )
+    for pieces in (chunks, [stream], [named], wire_streams.bytes_one_by_one(stream)):
+        turn, _ = wire_streams.run(target, pieces)
+        assert turn.error is not None
+        assert turn.error.kind == "protocol_error"
+        assert turn.error.message.endswith(f"it is a stream of {api}, which is not supported")
+        assert (turn.text, turn.calls, turn.executable) == ("", [], [])

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
-from shared_data import ROOT
+from programs import run_program
 from test_readme import BLOCKS, GUIDE, PROGRAMS
 
 import streamkit
@@ -26,9 +24,8 @@ from streamkit.tools import ToolOptions
 def first_words(section: str, count: int = 1) -> set[Any]:
     """Return the first words of the lines that the program of a section prints."""
     code = GUIDE.split(f"## {section}\n")[1].split("```python\n")[1].split("```")[0]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300, check=True, cwd=ROOT
-    )
+    done = run_program(code)
+    assert done.returncode == 0, done.stderr
     words = [tuple(line.split(" ")[:count]) for line in done.stdout.splitlines()]
     return {line[0] for line in words} if count == 1 else set(words)
 

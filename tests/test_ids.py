@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import ROOT
 
@@ -297,7 +297,6 @@ def test_id_form_of_each_target(target: str, canonical: str, kimi: str, long: st
 
 @pytest.mark.parametrize("target", TARGETS)
 @given(st.lists(_foreign, unique=True, max_size=12))
-@settings(deadline=None)
 def test_target_ids_are_legal_and_unique_and_shared_by_call_and_result(target: str, thread: list[str]) -> None:
     target_ids = TargetIds(TARGETS[target])
     derived = [target_ids.call(each, "f") for each in thread]
@@ -312,7 +311,6 @@ def test_target_ids_are_legal_and_unique_and_shared_by_call_and_result(target: s
 
 @pytest.mark.parametrize("target", TARGETS)
 @given(st.lists(_foreign, unique=True, max_size=12))
-@settings(deadline=None)
 def test_target_ids_are_unique_if_every_hash_collides(target: str, thread: list[str]) -> None:
     class Poor:
         """A hash with very few values: nearly every first candidate is used already."""

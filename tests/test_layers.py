@@ -120,6 +120,7 @@ def possessive_patterns(source: str) -> list[str]:
     return [string for string in strings if re.search(r"(?<!\\)(?:\\\\)*[*+?}]\+|\(\?>", string)]
 
 
+@pytest.mark.slow
 def test_no_pattern_has_a_possessive_repeat_or_an_atomic_group() -> None:
     """Before 3.11.5 they match wrongly (https://github.com/python/cpython/issues/106052); Debian 12 has 3.11.2."""
     paths = sorted(PACKAGE.rglob("*.py"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 from dbos_sqlite import IS_SQLITE_TOO_OLD, REASON
+from programs import run_program
 from shared_data import ROOT
 
 from streamkit import providers
@@ -31,9 +30,7 @@ def test_there_is_code_to_run() -> None:
 def test_the_code_runs(code: str) -> None:
     if IS_SQLITE_TOO_OLD and "DBOS(" in code:
         pytest.skip(REASON)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300, check=False, cwd=ROOT
-    )
+    done = run_program(code)
     if missing := MISSING.search(done.stderr):  # an optional package: the test is skipped
         raise ModuleNotFoundError(done.stderr, name=missing[1].replace("-", "_"))
     assert done.returncode == 0, done.stderr

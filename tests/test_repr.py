@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamkit import ToolCall, Turn, read
+from streamkit import ToolCall, Turn, execute_tool_calls_batched, read, tool
+from streamkit.execution import Schedule
 from streamkit.reading import StreamReader
 from streamkit.values.redaction import excerpt_repr
 
@@ -98,3 +99,23 @@ def test_a_value_whose_repr_raises_is_named() -> None:
             raise ValueError("no")
 
     assert excerpt_repr(Odd()) == "<Odd: ValueError>"
+
+
+@pytest.mark.anyio
+async def test_an_execution_and_a_schedule_show_how_far_they_are() -> None:
+    schedule = Schedule(3)
+    assert repr(schedule) == "<Schedule limit=3 running=0>"
+    shown: list[str] = []
+
+    async def f(key: str) -> None:
+        shown.extend([repr(execution), repr(schedule)])
+
+    made = [
+        ToolCall(id=f"hist_tool_{n:024d}", name=name, index=n, arguments={"key": KEY}, state="complete")
+        for n, name in enumerate(["f", "g"])
+    ]
+    execution = execute_tool_calls_batched(made, tools=[tool(f)], provider="openai_chat", limit=schedule)
+    assert repr(execution) == "<Execution open calls=2 waiting=2>"
+    await execution
+    assert shown == ["<Execution open calls=2 running=1 error=1>", "<Schedule limit=3 running=1>"]
+    assert repr(execution) == "<Execution ended calls=2 completed=1 error=1>"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,14 +27,20 @@ def test_the_public_types_are_as_asserted(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-@pytest.mark.slow
-def test_pyright_reads_the_same_types() -> None:
+@pytest.fixture(scope="module")
+def pyright() -> str:
+    """Return the path of pyright, or skip the test."""
     pyright = shutil.which("pyright", path=str(Path(sys.executable).parent)) or shutil.which("pyright")
     if pyright is None:
         pytest.skip("pyright is not installed: it comes with the extra 'dev'")
     started = subprocess.run([pyright, "--version"], capture_output=True, text=True, check=False)
     if started.returncode != 0:
         pytest.skip(f"pyright cannot start; it downloads itself at its first start: {started.stderr[-200:]}")
+    return pyright
+
+
+@pytest.mark.slow
+def test_pyright_reads_the_same_types(pyright: str) -> None:
     process = subprocess.run(
         [pyright, "--project", str(PROGRAMS), "--pythonpath", sys.executable],
         cwd=ROOT,
@@ -41,6 +49,26 @@ def test_pyright_reads_the_same_types() -> None:
         check=False,
     )
     assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.slow
+def test_the_types_of_what_is_public_are_declared(pyright: str, tmp_path: Path) -> None:
+    """Others' type checkers may infer another type for an attribute without one, or none."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # the package is that of its ``python``
+    process = subprocess.run(
+        [pyright, "--verifytypes", "streamkit", "--ignoreexternal", "--outputjson"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads(process.stdout)["typeCompleteness"]
+    incomplete = [
+        symbol["name"] for symbol in report["symbols"] if not symbol["isTypeKnown"] or symbol["isTypeAmbiguous"]
+    ]
+    assert report["symbols"]
+    assert report["completenessScore"] >= 0.99, incomplete
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ def node_major() -> int:
 
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(node_major() < 20, reason="node 20 or later is not here"),
     pytest.mark.skipif(not (HERE / "node_modules" / "ai4").is_dir(), reason="npm install was not run in tests/vercel"),
 ]

@@ -14,16 +14,19 @@ import msgspec
 
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.limits import DEFAULT_LIMITS, Limits, WireTraits
-from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
+from streamkit.accumulator.turn_state import OBJECT_SIZE, STORED_NESTING, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.ids import normalize_index
 from streamkit.json_text import join_surrogates, json_size
+from streamkit.values.json_data import describe_object, to_json_data
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
 MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
+
+TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
 
 
 class Accumulator:
@@ -35,6 +38,7 @@ class Accumulator:
         turn_key: the stable name of the turn; by default the wire's response id.
         limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        repair_arguments: whether raw control characters, invalid escapes and trailing commas in arguments are repaired.
 
     Attributes:
         state: what all choices share: events, warnings, the error, limits, the turn's identity.
@@ -63,17 +67,19 @@ class Accumulator:
         turn_key: str | None = None,
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
+        repair_arguments: bool = False,
     ) -> None:
-        self.state = TurnState(
+        self.state: TurnState = TurnState(
             provider_name,
             traits or WireTraits(),
             turn_key=turn_key,
             limits=limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
+            repair_arguments=repair_arguments,
         )
-        self.keep = self.state.keep  # ``Sink.keep``
+        self.keep: Callable[[int], bool] = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None
-        self.terminated = False
+        self.terminated: bool = False
         self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
@@ -82,6 +88,11 @@ class Accumulator:
         self.state.join_hooks.append(self._first_choice.join_parts)
 
     # ---------------------------------------------------------------- the sink
+
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self.state.model or self.state.requested_model
 
     def choice(self, index: int) -> Choice:
         """Implement ``Sink.choice``."""
@@ -124,7 +135,10 @@ class Accumulator:
 
     def usage(self, usage: Usage) -> None:
         """Implement ``Sink.usage``."""
-        size = json_size(usage.raw)
+        raw = to_json_data(usage.raw, describe_object, deepest=STORED_NESTING)  # it is stored: no NaN, no infinity
+        if raw is not usage.raw:
+            usage = msgspec.structs.replace(usage, raw=raw)
+        size = json_size(raw)
         if size > self._usage_size:  # of several reports only the last one is kept
             if not self.state.keep(size - self._usage_size):
                 return
@@ -236,10 +250,20 @@ class Accumulator:
             failure: the error of the transport; only a warning if the turn is confirmed.
         """
         state, confirmed = self.state, self.terminated or complete
+        usage = self.total_usage
+        if usage is not None and isinstance(usage.raw, dict):
+            total = next((usage.raw[name] for name in TOTAL_FIELDS if name in usage.raw), None)
+            counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+            cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+            # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).
+            if total.__class__ is int and total and total not in (counted, counted - cached, counted + cached):
+                message = f"the wire's total is {total} tokens, and the sum of input and output {counted}"
+                state.warn("usage_mismatch", message)
         number = state.turn_choice
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
             state.record_warning(StreamWarning("other_choice", message), number)
+            self.turn_choice.take_citations(self._first_choice)  # they came beside the choices
         choices = non_empty = self.choices
         if len(choices) > 1:
             in_order = sorted(choices, key=attrgetter("index"))

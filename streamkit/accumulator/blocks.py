@@ -6,7 +6,7 @@ one along. Such a message is of the call's start, whose arguments are empty or a
 it is known for the forms of Chat Completions and Responses (``arguments``, a text) and of Anthropic and Gemini
 (``input`` and ``args``, an object). Any other message is kept unchanged.
 
-The module must not depend on how deltas are assigned to calls, nor on streams or events.
+The module must not depend on how deltas are assigned to calls, nor on streams.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from streamkit.calls import CallKind, CallRef, CallState, ServerCall, StreamWarning, ToolCall
+from streamkit.events import TextKind
 from streamkit.json_text import (
     IncrementalJsonObject,
     JsonObjectScanner,
@@ -30,7 +31,6 @@ __all__ = [
     "MANY_PARTS",
     "Block",
     "ChoiceBlockKind",
-    "TextKind",
     "ToolCallBuilder",
     "join_parts",
     "message_with_arguments",
@@ -120,29 +120,29 @@ class ToolCallBuilder:
     )
 
     def __init__(self, index: int, raw_id: str | None, name: str, kind: CallKind, *, unkeyed: bool) -> None:
-        self.index = index
-        self.raw_id = raw_id
-        self.name = name
+        self.index: int = index
+        self.raw_id: str | None = raw_id
+        self.name: str = name
         self.kind: CallKind = kind
-        self.unkeyed = unkeyed  # opened with neither id nor key: only such a call is matched by its position
+        self.unkeyed: bool = unkeyed  # opened with neither id nor key: only such a call is matched by its position
         self.ref: CallRef | None = None  # set when the start event is emitted
-        self.fast_path = False  # started, and no repeat is pending: a plain delta is appended without further checks
-        self.ended = False  # the wire reported its end
-        self.is_final = False  # it is ready: from then on only metadata is added
-        self.deltas_match_text = True  # the emitted deltas add up to the text in force
+        self.fast_path: bool = False  # started, no repeat pending: a plain delta is appended without further checks
+        self.ended: bool = False  # the wire reported its end
+        self.is_final: bool = False  # it is ready: from then on only metadata is added
+        self.deltas_match_text: bool = True  # the emitted deltas add up to the text in force
         self.restated_text: str | None = None  # the text that was emitted in place of the deltas
         self.message: Any = None  # the provider's own, as the parser passed it last
         self.metadata: dict[str, Any] = {}
         self.warnings: tuple[StreamWarning, ...] = ()
         self.state: CallState = "incomplete"
-        self.half = ""  # half of a surrogate pair that was not emitted: it waits for the other one
+        self.half: str = ""  # half of a surrogate pair that was not emitted: it waits for the other one
         self.parts: list[str] = []  # of the argument text in force
         self._size, self._sized_parts = 0, 0  # the characters of so many parts
-        self.restart_offset = 0  # the last offset in it at which the arguments may have begun again
+        self.restart_offset: int = 0  # the last offset in it at which the arguments may have begun again
         self.possible_repeat: str | None = None  # the closed object, if later text may turn out to repeat it
-        self.repeated_size = 0  # its characters that were repeated so far
+        self.repeated_size: int = 0  # its characters that were repeated so far
         self._joined_parts = 0  # the first parts, each of which was joined from many
-        self.joins = 0  # how often parts were joined: positions in the list of parts are valid until then
+        self.joins: int = 0  # how often parts were joined: positions in the list of parts are valid until then
         self._has_lone_surrogates = False
         self._checked_size = 0  # the characters that were searched for them
         self._final: ToolCall | None = None
@@ -288,7 +288,7 @@ class ToolCallBuilder:
         """Whether the argument text in force was scanned or parsed."""
         return self._scanner is not None or self._parsed_size >= 0
 
-    def parse_arguments(self, *, recover_trailing_junk: bool) -> ParsedArguments:
+    def parse_arguments(self, *, recover_trailing_junk: bool, repair: bool) -> ParsedArguments:
         """Return the parsed argument text as if it had ended; ``parsed`` is the same as long as it does not change."""
         text, restated = self.text, ""
         self._parsed_size = len(text)
@@ -296,7 +296,9 @@ class ToolCallBuilder:
             restated = join_surrogates(text[self.restart_offset :])
         if self._has_lone_surrogates:
             text = join_surrogates(text)
-        self._parsed = parsed = finalize_arguments(text, restated, recover_trailing_junk=recover_trailing_junk)
+        self._parsed = parsed = finalize_arguments(
+            text, restated, recover_trailing_junk=recover_trailing_junk, repair=repair
+        )
         return parsed
 
     @property
@@ -368,26 +370,39 @@ class ToolCallBuilder:
         )
 
 
-TextKind = Literal["text", "reasoning", "refusal"]
 ChoiceBlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 
 
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
-    __slots__ = ("call", "citations", "detail", "half", "is_ended", "joined", "key", "kind", "metadata", "parts", "raw")
+    __slots__ = (
+        "call",
+        "citations",
+        "detail",
+        "half",
+        "is_ended",
+        "joined",
+        "key",
+        "kind",
+        "metadata",
+        "number",
+        "parts",
+        "raw",
+    )
 
-    def __init__(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> None:
+    def __init__(self, kind: ChoiceBlockKind, number: int, key: Hashable, detail: Any = None) -> None:
         self.kind: ChoiceBlockKind = kind
-        self.key = key
-        self.detail = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
+        self.number: int = number  # its place among the blocks of its choice
+        self.key: Hashable = key
+        self.detail: Any = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
         self.parts: list[str] = []
-        self.joined = 0  # the first parts, each of which was joined from many
+        self.joined: int = 0  # the first parts, each of which was joined from many
         self.metadata: dict[str, Any] | None = None
         self.citations: list[Any] | None = None
         self.raw: list[Any] | None = None  # the provider's own blocks, sent back to it on replay
-        self.half = ""  # half of a surrogate pair, which waits for the other one
-        self.is_ended = False  # its end was emitted
+        self.half: str = ""  # half of a surrogate pair, which waits for the other one
+        self.is_ended: bool = False  # its end was emitted
         self.call: ToolCallBuilder | None = None
 
     @property

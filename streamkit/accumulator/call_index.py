@@ -20,6 +20,7 @@ from msgspec import Struct
 from streamkit.accumulator.blocks import ToolCallBuilder
 from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
+from streamkit.json_text import is_one_object
 
 __all__ = ["CallIndex", "Existing", "New", "Orphan", "Repeat", "Resolution"]
 
@@ -69,7 +70,7 @@ class CallIndex:
         by_position: by the position in the list of the chunk; only calls opened with neither id nor key.
     """
 
-    __slots__ = ("_possibly_open", "_reuses_slots", "by_id", "by_key", "by_position")
+    __slots__ = ("_listed", "_position", "_possibly_open", "_reuses_slots", "by_id", "by_key", "by_position")
 
     def __init__(self, *, reuses_slots: bool) -> None:
         self._reuses_slots = reuses_slots
@@ -77,6 +78,8 @@ class CallIndex:
         self.by_key: dict[Hashable, ToolCallBuilder] = {}
         self.by_position: dict[int, ToolCallBuilder] = {}
         self._possibly_open: list[ToolCallBuilder] = []  # neither ended nor yet found closed
+        self._listed: set[int] = set()  # the indexes of those with a named entry in the current list of the wire
+        self._position = -1  # the place of the last such entry; the next list begins with a lower one
 
     def add(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
         """Add a call that a delta opened."""
@@ -124,6 +127,8 @@ class CallIndex:
                 return _NEW
             if name and text[:1] == "{" and self._is_another_call(call, key, text):
                 return _NEW
+            if name and text[:1] == "{" and self._is_next_entry(call, chunk.position) and is_one_object(text):
+                return _NEW
             if text[:1] == "{" and (is_start or (call.kind == "function" and call.is_object_closed())):
                 # With its name the call is sent again. Without, another object of the same call follows, unless the
                 # first one was a placeholder: then both are kept, and the call is invalid.
@@ -163,6 +168,22 @@ class CallIndex:
                     return Existing(call, is_restated=True)  # {} was a placeholder (vercel/ai#13137)
                 return Repeat(call)
         return Existing(call)
+
+    def add_entry(self, call: ToolCallBuilder, position: int) -> None:
+        """Record the call of a named entry at a position of one of the wire's lists."""
+        if position <= self._position:
+            self._listed.clear()
+        self._position = position
+        self._listed.add(call.index)
+
+    def _is_next_entry(self, call: ToolCallBuilder, position: int | None) -> bool:
+        """Return True if an entry follows a named one of the same list, with which this call is complete.
+
+        Each such entry is a call: a list has a call once. A call that comes again in another list replaces itself.
+        """
+        if position is None or position <= self._position or call.index not in self._listed:
+            return False
+        return call.kind == "function" and call.is_object_closed()
 
     def _is_another_call(self, call: ToolCallBuilder, key: Hashable, text: str) -> bool:
         """Return True if a complete call under the id of another one has an index of its own: servers reuse ids.

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import Block, ChoiceBlockKind, TextKind, ToolCallBuilder
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
 from streamkit.events import (
     BlockEnded,
+    BlockStarted,
     Citation,
     File,
     Finished,
@@ -27,6 +28,7 @@ from streamkit.events import (
     ServerTool,
     ServerToolPhase,
     Text,
+    TextKind,
     TokenLogProbability,
     ToolCallDelta,
     Unknown,
@@ -70,7 +72,7 @@ class Choice:
 
     def __init__(self, state: TurnState, index: int) -> None:
         self._state = state
-        self.index = index
+        self.index: int = index
         self.blocks: list[Block] = []
         self.provider_finish: Finish | None = None
         self.effective_finish: Finish | None = None
@@ -96,7 +98,7 @@ class Choice:
         elif text:
             block.parts.append(text)
             state = self._state
-            state.events.append(Text(text, self.index))
+            state.events.append(Text(text, block.number, self.index))
             state.size = size = state.size + len(text)
             if size > state.check_at:
                 state.check_size()
@@ -109,7 +111,7 @@ class Choice:
         elif text:
             block.parts.append(text)
             state = self._state
-            state.events.append(Reasoning(text, kind, self.index))
+            state.events.append(Reasoning(text, kind, block.number, self.index))
             state.size = size = state.size + len(text)
             if size > state.check_at:
                 state.check_size()
@@ -144,18 +146,26 @@ class Choice:
             self._calls = tracker.calls
         tracker.feed(chunk)
 
-    def refusal(self, text: str) -> None:
+    def refusal(self, text: str, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.refusal``."""
-        self._add_text("refusal", text, None)
+        self._add_text("refusal", text, key)
 
     def _add_text(self, kind: TextKind, text: str, key: Hashable, detail: ReasoningKind | None = None) -> None:
-        """Add a delta to the last block if it is of that kind and key, else to a new one."""
-        block = self._last
-        if block is None or block.kind != kind or block.key != key or block.detail != detail:
+        """Add a delta to the open block of that kind and key (the last one without a key), else to a new one."""
+        block = self._last if key is None else self._find_block(key)
+        if block is None or block.is_ended or block.kind != kind or block.key != key or block.detail != detail:
             block = self._open(kind, key, detail)
+            self._state.events.append(BlockStarted(kind, block.number, self.index))
             if kind == "text":
-                self._last_text = block
                 block.citations, self._early_citations = self._early_citations, None
+        elif block is not self._last:  # the wire interleaves its blocks
+            if self._last is not None:
+                self._last.join_parts()
+                if self._last.key is None:
+                    self._emit_end(self._last)
+            self._last = block
+        if kind == "text":
+            self._last_text = block
         if text:
             text, block.half = join_half(block.half, text)
             self._emit_text(block, text)
@@ -167,11 +177,11 @@ class Choice:
         if text:
             block.parts.append(text)
             if block.kind == "text":
-                self._state.events.append(Text(text, self.index))
+                self._state.events.append(Text(text, block.number, self.index))
             elif block.kind == "reasoning":
-                self._state.events.append(Reasoning(text, block.detail, self.index))
+                self._state.events.append(Reasoning(text, block.detail, block.number, self.index))
             else:
-                self._state.events.append(Refusal(text, self.index))
+                self._state.events.append(Refusal(text, block.number, self.index))
             self._state.keep(len(text))
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
@@ -215,9 +225,11 @@ class Choice:
         """Implement ``ChoiceSink.end_block``."""
         if self._tracker is not None:
             self._tracker.end_call(key)
-        if self._last is not None and self._last.key == key:
-            self._emit_end(self._last)
-            self._last = None  # what follows is another block, also of the same kind
+        block = self._find_block(key)
+        if block is not None:
+            self._emit_end(block)
+            if block is self._last:
+                self._last = None  # what follows is another block, also of the same kind
 
     def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
         """Implement ``ChoiceSink.replace_arguments``."""
@@ -284,6 +296,15 @@ class Choice:
             self._early_citations = _append(self._early_citations, data)
         self._state.events.append(Citation(data, self.index))
 
+    def take_citations(self, other: Choice) -> None:
+        """Take the citations of another choice, which sent nothing else."""
+        for citation in other._early_citations or ():
+            if self._last_text is not None:
+                self._last_text.citations = _append(self._last_text.citations, citation)
+            else:
+                self._early_citations = _append(self._early_citations, citation)
+        other._early_citations = None
+
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""
         self._state.start_response()
@@ -347,10 +368,13 @@ class Choice:
         self._state.start_response()
         if not self.blocks:
             self._state.begin_choice(self.index)
-        if self._last is not None and (kind != "file" or key is None):
-            self._emit_end(self._last)  # but a file in several deltas arrives between those of a text
+        last = self._last
+        if last is not None and last.key is None and (kind != "file" or key is None):
+            self._emit_end(last)  # but a file in several deltas arrives between those of a text
+        if key is not None and (previous := self._find_block(key)) is not None:
+            self._emit_end(previous)
         self._state.keep(OBJECT_SIZE + (len(key) if isinstance(key, str) else 0))
-        block = self._last = Block(kind, key, detail)
+        block = self._last = Block(kind, len(self.blocks), key, detail)
         by_key = self._by_key
         if by_key is None and self.blocks:
             first = self.blocks[0]
@@ -374,25 +398,29 @@ class Choice:
         return joined + tracker.join_parts() if tracker is not None and tracker.growing else joined
 
     def _emit_end(self, block: Block) -> None:
-        """Emit the end of a block, if it is one of text that will be kept."""
+        """Emit the end of a block, if it is one of text and has not ended."""
         self._open_text = self._open_reasoning = None
         if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
             return
         if block.half:
             block.half = ""
             self._emit_text(block, "\ufffd")
-        if block.parts or block.metadata:
-            block.is_ended = True
-            _ = block.text  # joins its parts, as no more will come
-            metadata = dict(block.metadata or ())
-            signature = metadata.get("signature")
-            if isinstance(signature, str):
-                del metadata["signature"]
-            else:
-                signature = None
-            self._state.events.append(BlockEnded(block.kind, signature, metadata, self.index))
+        block.is_ended = True
+        _ = block.text  # joins its parts, as no more will come
+        metadata = dict(block.metadata or ())
+        signature = metadata.get("signature")
+        if isinstance(signature, str):
+            del metadata["signature"]
+        else:
+            signature = None
+        self._state.events.append(BlockEnded(block.kind, block.number, signature, metadata, self.index))
 
     # ---------------------------------------------------------------- the end
+
+    @property
+    def open_block(self) -> Block | None:
+        """The block that was the last one and had no end, also after ``close``; None if there is none."""
+        return self._last
 
     def close(self, *, confirmed: bool) -> None:
         """End the choice: decide the states of its calls and its finish.

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from streamkit import ids
 from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
 from streamkit.accumulator.call_copies import CallCopies
-from streamkit.accumulator.call_index import CallIndex, Existing, New, Repeat, Resolution
+from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
-from streamkit.calls import CallRef
+from streamkit.calls import CallRef, TurnWarningCode
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamkit.ids import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
@@ -70,10 +70,10 @@ class ToolCallTracker:
         self._state = state
         self._choice = choice
         self._open_block = open_block
-        self.ready = ReadyCalls(state, choice)
-        self.warn_call = self.ready.warn_call
+        self.ready: ReadyCalls = ReadyCalls(state, choice)
+        self.warn_call: Callable[[ToolCallBuilder, TurnWarningCode, str], None] = self.ready.warn_call
         self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
-        self.by_key = self._index.by_key
+        self.by_key: dict[Hashable, ToolCallBuilder] = self._index.by_key
         self._unstarted: list[ToolCallBuilder] = []
         self.growing: list[ToolCallBuilder] = []
         self.calls: list[ToolCallBuilder] = []
@@ -97,7 +97,10 @@ class ToolCallTracker:
             self._copies = copies
         if copies is not None and copies.take(chunk, text):
             return
-        self._apply(self._index.resolve(chunk, text), chunk, text)
+        resolution = self._index.resolve(chunk, text)
+        self._apply(resolution, chunk, text)
+        if chunk.name and chunk.position is not None and self.calls and not isinstance(resolution, Orphan):
+            self._index.add_entry(self.calls[-1] if isinstance(resolution, New) else resolution.call, chunk.position)
 
     # ---------------------------------------------------------------- applying a delta
 
@@ -171,6 +174,9 @@ class ToolCallTracker:
         elif call.is_final:
             self._report_late(call, text)
         else:
+            is_placeholder = call.is_object_closed() and call.is_placeholder()
+            if call.parts and not is_placeholder and not text.startswith(call.text):
+                self.warn_call(call, "arguments_restated", "the call was sent again under its id, with other arguments")
             self._state.keep(-call.size)
             call.replace()
             self._append(call, text)
@@ -261,8 +267,12 @@ class ToolCallTracker:
         """Open a call, unless it is the copy of one that the wire sends in another form."""
         if self._copies is not None and self._copies.begin(chunk, text, reused_from):
             self.by_key.pop(normalize_index(chunk.key), None)  # the copy's key from now on, not that of a call before
-        else:
-            self._open(chunk, text, reused_from)
+            return
+        previous = self._index.find(chunk.key) if chunk.id else None
+        self._open(chunk, text, reused_from)
+        if previous is not None and previous.raw_id == chunk.id and self.calls[-1] is not previous:
+            message = f"a call of {chunk.name!r} began on the key of another, under its id"
+            self.warn_call(self.calls[-1], "slot_reused", message)
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from streamkit.accumulator.limits import NO_STATUS, Limits, WireTraits
+from streamkit.accumulator.limits import NO_STATUS, HttpStatus, Limits, WireTraits
 from streamkit.calls import StreamError, StreamWarning, TurnWarningCode
 from streamkit.events import Failed, ResponseStarted, TurnEvent, Warned
 from streamkit.json_text import join_surrogates, json_size, measure_json, nests_deeper
@@ -45,6 +45,7 @@ class TurnState:
         turn_key: the stable name of the turn; None until ``resolve_turn_key`` decides.
         limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        repair_arguments: whether raw control characters, invalid escapes and trailing commas in arguments are repaired.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class TurnState:
         "model",
         "provider_name",
         "recover_trailing_junk",
+        "repair_arguments",
         "requested_model",
         "response_id",
         "size",
@@ -85,32 +87,34 @@ class TurnState:
         turn_key: str | None,
         limits: Limits,
         recover_trailing_junk: bool,
+        repair_arguments: bool,
     ) -> None:
-        self.provider_name = provider_name
-        self.traits = traits
+        self.provider_name: str = provider_name
+        self.traits: WireTraits = traits
         self.turn_key = turn_key
-        self.limits = limits
-        self.recover_trailing_junk = recover_trailing_junk
+        self.limits: Limits = limits
+        self.recover_trailing_junk: bool = recover_trailing_junk
+        self.repair_arguments: bool = repair_arguments
         self.events: list[TurnEvent] = []  # taken or emptied by the caller of the accumulator
         self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
-        self.has_started = False  # the event of the response's start was emitted
+        self.has_started: bool = False  # the event of the response's start was emitted
         self.response_id: str | None = None
         self.model: str | None = None
         self.requested_model: str | None = None
         self.endpoint: str | None = None  # the server, without anything that may be secret
         self.metadata: dict[str, Any] = {}  # facts about the response, by the provider's names
-        self.done = False  # after the terminator, or an error other than the provider's own: nothing more is read
-        self.input_ended = False  # no bytes follow: a frame that is not JSON was truncated
-        self.http_status = NO_STATUS
-        self.turn_choice = 0  # the number of the choice that is the turn's
+        self.done: bool = False  # after the terminator, or an error other than the provider's own: nothing more is read
+        self.input_ended: bool = False  # no bytes follow: a frame that is not JSON was truncated
+        self.http_status: HttpStatus = NO_STATUS
+        self.turn_choice: int = 0  # the number of the choice that is the turn's
         self._has_content = False  # a choice sent something
         self._call_count = 0
         self._limit_reported = False
-        self.size = 0  # what counts against Limits.text
-        self.check_at = min(limits.text, UNJOINED)  # the size beyond which the limit is checked and texts are joined
+        self.size: int = 0  # what counts against Limits.text
+        self.check_at: int = min(limits.text, UNJOINED)  # beyond this size the limit is checked and texts are joined
         self.join_hooks: list[Callable[[], int]] = []  # join the short parts of texts that grow; return their number
-        self.longest_arguments = 0  # the characters of the longest arguments that still grow
+        self.longest_arguments: int = 0  # the characters of the longest arguments that still grow
         self._reserved_ids: set[str] | None = None
         self._unknown_fields: set[str] | None = None  # bounded by MAX_WARNINGS
 
@@ -146,6 +150,16 @@ class TurnState:
             return
         self.error = error
         self.events.append(Failed(error))
+
+    def fail_number(self, error: ValueError) -> None:
+        """Record the error of a chunk with an integer of more digits than Python converts to text.
+
+        Raises:
+            ValueError: the error has another reason.
+        """
+        if "integer string conversion" not in str(error):
+            raise error
+        self.fail(StreamError("protocol_error", f"a chunk has a number that is too long ({error})"))
 
     def _within_limit(self, error: StreamError) -> StreamError:
         """Return an error of which no more is kept than the limit still allows, but always the beginning."""

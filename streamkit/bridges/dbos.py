@@ -58,9 +58,9 @@ __all__ = [
 
 try:
     from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        f"streamkit.bridges.dbos needs {error.name}: pip install 'streamkit[dbos]'", name=error.name
+        f"streamkit.bridges.dbos needs {_error.name}: pip install 'streamkit[dbos]'", name=_error.name
     ) from None
 
 

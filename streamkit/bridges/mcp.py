@@ -17,9 +17,9 @@ from __future__ import annotations
 
 try:
     import mcp as _mcp  # noqa: F401 - named here, so that the message names the extra
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        f"streamkit.bridges.mcp needs {error.name}: pip install 'streamkit[mcp]'", name=error.name
+        f"streamkit.bridges.mcp needs {_error.name}: pip install 'streamkit[mcp]'", name=_error.name
     ) from None
 
 

@@ -288,7 +288,7 @@ class Claim(Lease):
         self.fence = fence
         self.entries = entries
         self.state = state
-        self.is_lost = False
+        self.is_lost: bool = False
         self._store = store
         self._worker = worker
         self._seconds = seconds

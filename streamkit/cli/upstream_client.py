@@ -51,7 +51,7 @@ class UpstreamResponse:
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._content = response.content
-        self.status_code = response.status
+        self.status_code: int = response.status
         self.headers: Mapping[str, str] = response.headers
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:

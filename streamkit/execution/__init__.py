@@ -16,8 +16,7 @@ All of it works on asyncio and trio. Whatever decides about streams must be in t
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamkit.calls import Ended
 from streamkit.execution.durable.entries import (
@@ -58,6 +57,7 @@ from streamkit.execution.run.options import Budget, Retries, TurnOptions
 from streamkit.execution.run.run import Run
 from streamkit.reading.stream_reader import StreamReader, read
 from streamkit.reading.time_limits import Timeouts
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.execution.run.notifications import Notifier, ToolNotification
@@ -110,23 +110,10 @@ __all__ = [
     "run_loop",
 ]
 
-_LAZY_IMPORTS = {  # few programs use them
-    "EndedStream": "shared",
-    "Notifier": "run.notifications",
-    "QueuedCall": "shared",
-    "SharedAccumulator": "shared",
-    "ToolNotification": "run.notifications",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _LAZY_IMPORTS.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the lazily loaded names too."""
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_names(  # few programs use them
+    __name__,
+    {
+        "shared": ("EndedStream", "QueuedCall", "SharedAccumulator"),
+        "run.notifications": ("Notifier", "ToolNotification"),
+    },
+)

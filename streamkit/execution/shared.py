@@ -52,8 +52,8 @@ class QueuedCall:
 
     def __init__(self, round: Round, position: int, stream: str | Accumulator | None) -> None:
         self.call: ToolCall = round.calls[position]
-        self.turn = round.turn
-        self.stream = stream
+        self.turn: Turn | None = round.turn
+        self.stream: str | Accumulator | None = stream
         self._round = round
         self._position = position
 
@@ -275,10 +275,18 @@ class SharedAccumulator:
         provider, callbacks = self._provider or _registered(ended.state.provider_name), self._callbacks
         if provider is None and not callbacks.is_complete:
             callbacks = _NO_MESSAGES
-        choice, reason = ended.turn_choice, None
+        choice, blocked = ended.turn_choice, {}
         if not choice.executable:
             reason = f"Not run: {reason_to_block(ended.error, choice.effective_finish)}."
-        return Round(ended.calls, provider=provider, shape=self._layout, callbacks=callbacks, block_reason=reason)
+            blocked = dict.fromkeys([call.id for call in ended.calls], reason)
+        return Round(
+            ended.calls,
+            provider=provider,
+            shape=self._layout,
+            callbacks=callbacks,
+            blocked=blocked,
+            origin=ended.state.origin,
+        )
 
     async def _enqueue(self, calls: Round, stream: str | Accumulator | None = None) -> ThreadUpdate | None:
         waiting = calls.open_positions

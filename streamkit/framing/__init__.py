@@ -7,26 +7,16 @@ raise; after ``close`` and after an overflow it returns nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from streamkit.errors import UsageError
-from streamkit.framing.event_stream import EventStreamFramer
 from streamkit.framing.framer import Frame, Framer
-from streamkit.framing.ndjson import JsonArrayFramer, NdjsonFramer
 from streamkit.framing.sse import SseFramer
 
 __all__ = ["DEFAULT_LIMIT", "Frame", "Framer", "SseFramer", "framer_for"]
 
 #: Bytes of one frame. The largest that providers send are images in base64, a few MiB.
 DEFAULT_LIMIT: Final = 16 * 1024 * 1024
-
-_FRAMERS: Final[dict[str, Callable[[int], Framer]]] = {
-    "sse": SseFramer,
-    "ndjson": NdjsonFramer,
-    "event_stream": EventStreamFramer,
-    "json_array": JsonArrayFramer,
-}
 
 
 def framer_for(framing: str, limit: int = DEFAULT_LIMIT) -> Framer:
@@ -44,7 +34,15 @@ def framer_for(framing: str, limit: int = DEFAULT_LIMIT) -> Framer:
     """
     if limit < 1:
         raise UsageError(f"the limit of a frame must be at least one byte, not {limit}")
-    framer = _FRAMERS.get(framing)
-    if framer is None:
-        raise UsageError(f"unknown framing {framing!r}; the framings are: {', '.join(_FRAMERS)}")
-    return framer(limit)
+    if framing == "sse":
+        return SseFramer(limit)
+    # The framers of few wires are loaded with their first stream.
+    if framing in ("ndjson", "json_array"):
+        from streamkit.framing.ndjson import JsonArrayFramer, NdjsonFramer
+
+        return NdjsonFramer(limit) if framing == "ndjson" else JsonArrayFramer(limit)
+    if framing == "event_stream":
+        from streamkit.framing.event_stream import EventStreamFramer
+
+        return EventStreamFramer(limit)
+    raise UsageError(f"unknown framing {framing!r}; the framings are: sse, ndjson, event_stream, json_array")

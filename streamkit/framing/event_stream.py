@@ -73,7 +73,7 @@ class EventStreamFramer:
     )
 
     def __init__(self, limit: int) -> None:
-        self.overflow = False
+        self.overflow: bool = False
         self.error: str | None = None
         self._limit = limit
         self._buffer = bytearray()  # the unfinished message; it grows in place, so tiny reads stay linear

@@ -56,7 +56,7 @@ class JsonArrayFramer:
     __slots__ = ("_after_backslash", "_buffer", "_closed", "_depth", "_in_string", "_limit", "_stray", "overflow")
 
     def __init__(self, limit: int) -> None:
-        self.overflow = False
+        self.overflow: bool = False
         self._limit = limit
         self._buffer = bytearray()  # the unfinished object; it grows in place, so tiny reads stay linear
         self._stray = b""  # the start of the text outside of objects, except brackets and commas
@@ -174,7 +174,7 @@ class NdjsonFramer:
     __slots__ = ("_after_first_line", "_buffer", "_closed", "_document", "_last", "_limit", "overflow")
 
     def __init__(self, limit: int) -> None:
-        self.overflow = False
+        self.overflow: bool = False
         self._limit = limit
         self._buffer = bytearray()  # the unfinished line; it grows in place, so tiny reads stay linear
         self._after_first_line = False  # the first line, which may begin with a byte order mark, has ended

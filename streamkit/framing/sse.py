@@ -69,12 +69,12 @@ class SseFramer:
     )
 
     def __init__(self, limit: int) -> None:
-        self.overflow = False
+        self.overflow: bool = False
         self.warning: str | None = None
-        self.limit = limit
-        self.is_at_event_start = False
+        self.limit: int = limit
+        self.is_at_event_start: bool = False
         self._head = b"data: "  # the last event's text before its payload; most events have the same
-        self.name = b""  # the last event's name
+        self.name: bytes = b""  # the last event's name
         self._buffer = bytearray()  # text of the unfinished event; it grows in place, so small reads stay linear
         self._examinations = 0  # of the unfinished event's lines that may still be made
         self._after_cr = False  # the last read ended in CR: a following LF belongs to it

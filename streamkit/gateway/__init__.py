@@ -21,8 +21,9 @@ leaves the gateway; and no message for a client or a log contains a text of ``Up
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.gateway.application import Gateway, GatewayLimits
@@ -30,30 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Observer", "Upstream", "UpstreamRequest"]
 
-_MODULES = {  # loaded on first use: the tap, which is in this package, needs no extra
-    "Ask": "upstream",
-    "Exchange": "upstream",
-    "Gateway": "application",
-    "GatewayLimits": "application",
-    "Observer": "upstream",
-    "Upstream": "upstream",
-    "UpstreamRequest": "upstream",
-}
+_load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extra
+    __name__,
+    {
+        "upstream": ("Ask", "Exchange", "Observer", "Upstream", "UpstreamRequest"),
+        "application": ("Gateway", "GatewayLimits"),
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+        return _load(name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"streamkit.gateway needs {error.name}: pip install 'streamkit[gateway]'", name=error.name
         ) from None
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the lazily loaded names too."""
-    return sorted(set(globals()) | set(__all__))

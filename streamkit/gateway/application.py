@@ -1,4 +1,4 @@
-"""``Gateway``, the ASGI application, and the service of each request, from its headers to the end of its response.
+"""``Gateway``, the ASGI application, and the service of a request: what refuses it, which upstream is asked, its end.
 
 ``Service`` is one request, read from top to bottom: the replies that need no body, the body, the upstreams in order,
 the first response that one gives, and what fails. One task serves a request. Another one sends heartbeats until the

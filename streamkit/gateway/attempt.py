@@ -86,8 +86,9 @@ class Attempt:
         self._client_body = body
         self._stored = stored
         self._as_array = route.as_array
-        self.target = target = providers.get(upstream.provider)
-        self.client = client_provider(route, target)
+        target = providers.get(upstream.provider)
+        self.target: Provider = target
+        self.client: Provider = client_provider(route, target)
         self.changes: list[str] = []
         if stored is not None and target.package != self.client.package:
             refuse_references_to_openai(body)
@@ -96,8 +97,8 @@ class Attempt:
         )
         contents = restore_state(request.contents, self.changes)
         is_restored = not all(map(is_, contents, request.contents))
-        self.request = copy_with(request, contents=contents) if is_restored else request
-        self.model = upstream.model_for(request.settings.model)
+        self.request: Request = copy_with(request, contents=contents) if is_restored else request
+        self.model: str = upstream.model_for(request.settings.model)
         self._body = providers.render_request(
             self.request,
             target,
@@ -112,7 +113,7 @@ class Attempt:
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
         self.defect: UsageError | None = None
-        self.has_ended = False
+        self.has_ended: bool = False
 
     def prepare(self) -> Conversion:
         """Return the conversion of the response, made when it is first needed: the request does not wait for it."""
@@ -251,7 +252,7 @@ class Conversion:
         used_ids = [
             block.id for content in request.contents for block in content.blocks if isinstance(block, ToolCallBlock)
         ]
-        self.turn = Turn(
+        self.turn: Turn = Turn(
             target,
             secrets.token_hex(12),  # some wires have no response id, and ids must differ between responses
             endpoint=upstream.endpoint,
@@ -264,7 +265,7 @@ class Conversion:
         # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
         kind = client.traits.reasoning_kind
         self._shown_kind = None if kind == "text" or client.package == target.package else kind
-        self.writer = writer
+        self.writer: Writer = writer
         # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
         self._shows_model = client.package == target.package and model == request.settings.model
         # Also of a response that fails before it starts.

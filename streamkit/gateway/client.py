@@ -111,7 +111,7 @@ class BodyRefused(Exception):
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.headers = headers or {}
+        self.headers: Mapping[str, str] = headers or {}
 
 
 async def read_body(receive: Receive, headers: Mapping[str, str], limit: int) -> Any:
@@ -240,7 +240,7 @@ class ClientStream:
         self._heartbeat_sent: anyio.Event | None = None  # while one is sent
         self._last_sent = monotonic()
         self._has_started = False
-        self.has_ended = False
+        self.has_ended: bool = False
 
     async def write(self, part: bytes, *, headers: Mapping[str, str] | None = None, is_last: bool = False) -> None:
         """Send a part of the body. After the last one nothing is sent, such as an error.

@@ -41,7 +41,8 @@ _ROUTES = {name: re.compile(providers.get(name).traits.endpoint.route) for name 
 _COUNTS = {
     name: re.compile(route)
     for name in CLIENTS
-    if (route := providers.get(name).traits.endpoint.count_route) is not None
+    for route in [providers.get(name).traits.endpoint.count_route]
+    if route is not None
 }
 _LISTS = {
     "openai_chat": re.compile(r"(?:/v1)*/models(?:/(?P<model>.+))?"),

@@ -1,4 +1,4 @@
-"""Upstreams: the providers that the gateway asks, the requests that it sends to them, and their observer.
+"""Upstreams as values: a provider, a request to it, an observer. Which one is asked is decided by ``application``.
 
 The gateway speaks no HTTP to an upstream: ``Upstream.ask`` opens each response. ``Exchange`` describes a client's
 request and its response for a log; an ``Observer`` looks at them while they pass. This module must not depend on ASGI.

@@ -73,7 +73,7 @@ class CacheMark(TypedDict, total=False):
 
 class _StoredModel(BaseModel):
     # Fields that a later version or another program wrote are kept, so that reading and writing back loses nothing.
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     @model_validator(mode="before")
     @classmethod
@@ -213,10 +213,10 @@ class ToolCallBlock(_StoredModel):
         parameters = parse_arguments(arguments)
         if parameters is not None:
             return value | {"parameters": parameters}
-        metadata = value.get("metadata") or {}
-        if isinstance(metadata, dict):  # else its own validation reports it
-            metadata = {"raw_arguments": arguments} | metadata
-        return value | {"parameters": {}, "metadata": metadata}
+        metadata = value.get("metadata")
+        if not isinstance(metadata, dict) and metadata is not None:
+            return value  # the field refuses it
+        return value | {"parameters": {}, "metadata": {"raw_arguments": arguments, **(metadata or {})}}
 
 
 def parse_arguments(text: str) -> dict[str, Any] | None:

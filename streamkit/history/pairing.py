@@ -41,10 +41,10 @@ class PairedCall:
     __slots__ = ("block", "number", "repaired", "result", "turn")
 
     def __init__(self, block: ToolCallBlock, repaired: ToolCallBlock, turn: object) -> None:
-        self.block = block
-        self.repaired = repaired
-        self.turn = turn
-        self.number = 0
+        self.block: ToolCallBlock = block
+        self.repaired: ToolCallBlock = repaired
+        self.turn: object = turn
+        self.number: int = 0
         self.result: PairedResult | None = None
 
     @property
@@ -66,9 +66,9 @@ class PairedResult:
     __slots__ = ("block", "call", "container", "number")
 
     def __init__(self, block: ToolResponseBlock, container: object) -> None:
-        self.block = block
-        self.container = container
-        self.number = 0
+        self.block: ToolResponseBlock = block
+        self.container: object = container
+        self.number: int = 0
         self.call: PairedCall | None = None
 
     def matches_turn(self, turn: object) -> bool:

@@ -77,9 +77,12 @@ def to_stored_result(value: Any, *, limit: int | None = None) -> Any:
             characters that were omitted. Longer data becomes its JSON text, shortened like this. Images and files
             do not count.
     """
-    if value.__class__ in _SCALARS and is_plain_data(value):  # most values
+    if type(value) in _SCALARS and is_plain_data(value):  # most values
         return limit_text(value, limit) if isinstance(value, str) and limit is not None else value
-    stored = _store(value, _Conversion())
+    try:
+        stored = _store(value, _Conversion())
+    except Exception as error:
+        return f"[{_describe_unreadable(value, error)}]"
     return stored if limit is None else _limit_result(stored, limit)
 
 
@@ -87,13 +90,20 @@ def describe_unwritable(value: Any) -> str | None:
     """Return a description of the first object in a tool's value that cannot be written as JSON; None without one.
 
     That is an object that is no data and has no text of its own: a socket, an open file, a generator, a function, an
-    object whose ``__str__`` fails or is the default one, which would show the model an address in memory.
+    object whose ``__str__`` fails or is the default one, which would show the model an address in memory. A value that
+    raises while it is read (the rows of a query whose connection is closed) is described as a whole.
     """
-    if is_plain_data(value):
-        return None
     conversion = _Conversion()
-    _store(value, conversion)
+    try:
+        if not is_plain_data(value):
+            _store(value, conversion)
+    except Exception as error:
+        return _describe_unreadable(value, error)
     return describe_object(conversion.unwritable[0]) if conversion.unwritable else None
+
+
+def _describe_unreadable(value: Any, error: Exception) -> str:
+    return f"{describe_object(value)} whose contents raise {type(error).__name__}"
 
 
 def exception_text(error: BaseException) -> str:

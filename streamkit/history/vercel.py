@@ -14,12 +14,13 @@ represent are omitted, and a JSON output that is a text or null is a text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic_core import to_jsonable_python
 
-from streamkit.errors import UsageError
+from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import (
     Block,
@@ -37,12 +38,21 @@ from streamkit.history.result_parts import ResultPart, result_parts
 from streamkit.history.tool_results import to_stored_part
 from streamkit.ids import normalize_to_openai_tool_id
 from streamkit.values.json_data import copy_with
-from streamkit.values.media import is_url, normalize_data, normalize_data_url, parse_data_url, to_data_url
+from streamkit.values.media import (
+    is_base64,
+    is_url,
+    normalize_data,
+    normalize_data_url,
+    parse_data_url,
+    quote_source,
+    to_data_url,
+)
 from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
 __all__ = ["convert_to_vercel_messages", "parse_vercel_messages", "rate_vercel_message"]
 
 _BINARY = "application/octet-stream"  # the SDK requires a media type
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+=*")  # of any length: the SDK does not decode it
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
 _CALL_FIELDS = frozenset({"type", "toolCallId", "toolName", "args", "input"})
 _RESULT_FILES = ("media", "image-data", "file-data")
@@ -68,6 +78,7 @@ def convert_to_vercel_messages(
 
     Raises:
         UsageError: another version.
+        UnsupportedContent: a person's image or file is neither an address nor data that is base64.
     """
     if version not in (4, 5, 6, 7):
         raise UsageError(f"version must be 4, 5, 6 or 7, not {version!r}")
@@ -106,11 +117,29 @@ def _to_user_content(blocks: Sequence[Block], version: int) -> str | list[dict[s
         if isinstance(block, TextBlock):
             parts.append({"type": "text", "text": block.text})
         elif isinstance(block, ImageBlock):
-            parts.append({"type": "image", "image": block.data})
+            parts.append({"type": "image", "image": _to_source(block.data, "image", "image/")})
         elif isinstance(block, FileBlock) and version >= 5:
-            file = {"type": "file", "data": block.data or block.url or "", "mediaType": block.media_type or _BINARY}
+            data = _to_source(block.data or block.url or "", "file")
+            file = {"type": "file", "data": data, "mediaType": block.media_type or _BINARY}
             parts.append(file | ({"filename": block.name} if block.name else {}))
     return parts if any(part["type"] != "text" for part in parts) else _join_texts(blocks)
+
+
+def _to_source(text: str, what: str, kind: str = "") -> str:
+    """Return an image or a file of a person in the SDK's form: an http(s) URL, a data URL with base64, or base64.
+
+    Raises:
+        UnsupportedContent: it is none of these, or a data URL whose media type begins otherwise than ``kind``.
+    """
+    url = parse_data_url(text)
+    if url is None:
+        is_source = is_url(text) or (text != "" and is_base64(text))
+    else:
+        is_source = _BASE64.fullmatch(url.data) is not None and (url.media_type or kind).startswith(kind)
+    if not is_source:
+        article = "an" if what == "image" else "a"
+        raise UnsupportedContent(f"{article} {what} is base64, a data URL or an http(s) URL, not {quote_source(text)}")
+    return normalize_data_url(text) or text
 
 
 def _to_assistant_content(blocks: Sequence[Block], version: int) -> str | list[dict[str, Any]]:
@@ -175,6 +204,8 @@ def _to_output_part(part: ResultPart, version: int) -> dict[str, Any] | None:
         media_type, data, _ = normalize_data(part.data or "")
         media_type, url = part.media_type or media_type, part.url or ""
         name = {"filename": part.name} if part.name else {}
+    if not is_base64(data):
+        return None
     if data and version == 5:
         return {"type": "media", "data": data, "mediaType": media_type or _BINARY}
     if data and is_image:

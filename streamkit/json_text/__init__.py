@@ -8,7 +8,6 @@ depend on no stream, call or provider; which text is in force is decided by the 
 
 from __future__ import annotations
 
-from streamkit.json_text.changes import Change, ChangeKind, JsonChanges
 from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
 from streamkit.json_text.measure import (
     JsonObjectScanner,
@@ -23,10 +22,7 @@ from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_obje
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates, to_valid_json
 
 __all__ = [
-    "Change",
-    "ChangeKind",
     "IncrementalJsonObject",
-    "JsonChanges",
     "JsonObjectScanner",
     "ParsedArguments",
     "deepest_nesting",

@@ -47,7 +47,7 @@ class JsonChanges(JsonReader):
     def __init__(self) -> None:
         super().__init__()
         self.changes: list[Change] = []
-        self.ended_at = -1
+        self.ended_at: int = -1
         self._path: tuple[str | int, ...] = ()  # of the innermost container
         self._string_path: tuple[str | int, ...] = ()  # of the current string
         self._is_new = False  # no change of the current string is listed yet

@@ -12,7 +12,7 @@ import msgspec
 from streamkit.calls import CallState
 from streamkit.json_text.surrogates import replace_lone_surrogates
 
-__all__ = ["ParsedArguments", "finalize_arguments", "is_one_object"]
+__all__ = ["ParsedArguments", "finalize_arguments", "is_one_object", "repair_json"]
 
 _SPACE = " \t\r\n"
 
@@ -28,13 +28,16 @@ class ParsedArguments(NamedTuple):
     duplicate_key: str | None = None  #: a key that one of its objects has twice; the last value counts
 
 
-def finalize_arguments(text: str, restated: str = "", *, recover_trailing_junk: bool = True) -> ParsedArguments:
+def finalize_arguments(
+    text: str, restated: str = "", *, recover_trailing_junk: bool = True, repair: bool = False
+) -> ParsedArguments:
     """Decide the value of an ended argument text (docs/rules.md, "Restated arguments" and "State").
 
     Args:
         text: the joined deltas.
         restated: the text from the last position at which the arguments may have been restarted; "" for none.
         recover_trailing_junk: whether a complete object followed by other text counts as that object.
+        repair: whether a text that is an object once ``repair_json`` has repaired it counts as that object.
 
     Returns:
         The state, the arguments if complete, the text in force, a warning, and for invalid text the problem.
@@ -45,7 +48,7 @@ def finalize_arguments(text: str, restated: str = "", *, recover_trailing_junk: 
     try:
         value = msgspec.json.decode(stripped)
     except (msgspec.DecodeError, UnicodeEncodeError):
-        return _finalize_invalid(text, stripped, restated, recover_trailing_junk=recover_trailing_junk)
+        return _finalize_invalid(text, stripped, restated, recover_trailing_junk=recover_trailing_junk, repair=repair)
     except RecursionError:
         return ParsedArguments("invalid", None, text, problem="the arguments are nested too deeply")
     if isinstance(value, dict):
@@ -65,7 +68,9 @@ def is_one_object(text: str) -> bool:
     return parsed.state == "complete" and is_clean and text.lstrip(_SPACE).startswith("{")
 
 
-def _finalize_invalid(text: str, stripped: str, restated: str, *, recover_trailing_junk: bool) -> ParsedArguments:
+def _finalize_invalid(
+    text: str, stripped: str, restated: str, *, recover_trailing_junk: bool, repair: bool
+) -> ParsedArguments:
     """Decide the value of a text that is not strict JSON: a prefix, a restatement, an object and junk, or invalid."""
     try:
         value, end = _lenient.raw_decode(stripped)
@@ -97,6 +102,11 @@ def _finalize_invalid(text: str, stripped: str, restated: str, *, recover_traili
         elif not is_repeated and not recover_trailing_junk:
             problem = f"something follows the object: {junk[:80]}"
     if problem is not None:
+        repaired, repairs = repair_json(text) if repair else (text, ())
+        if repairs and is_one_object(repaired):
+            whole = finalize_arguments(repaired)
+            warning = ("arguments_repaired", f"the arguments were repaired: {', '.join(repairs)}")
+            return ParsedArguments("complete", whole.arguments, whole.text, warning, duplicate_key=whole.duplicate_key)
         return ParsedArguments("invalid", None, text, problem=problem)
     # Without junk the text is JSON except for half of a surrogate pair, which no encoder would write again.
     warning = (
@@ -111,6 +121,48 @@ def _finalize_invalid(text: str, stripped: str, restated: str, *, recover_traili
     except RecursionError:
         return ParsedArguments("invalid", None, text, problem="the arguments are nested too deeply")
     return ParsedArguments("complete", value, text, warning, duplicate_key=_find_duplicate_key(stripped[:end], value))
+
+
+_IN_STRING = re.compile(r'["\\\x00-\x1f]')
+_OUTSIDE = re.compile(r'"|,[ \t\r\n]*[}\]]')
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+
+
+def repair_json(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a JSON text with the errors repaired that have one meaning only, and what was repaired.
+
+    Within strings, control characters are escaped, and a backslash that begins no escape. A comma between the last item
+    of a list, or member of an object, and the bracket is dropped. Quotes and brackets stay as they are. The result may
+    still not be JSON; a text that is JSON is returned unchanged.
+    """
+    parts: list[str] = []
+    repairs: dict[str, None] = {}
+    copied = at = 0
+    in_string = False
+    while (stop := (_IN_STRING if in_string else _OUTSIDE).search(text, at)) is not None:
+        start, at = stop.start(), stop.start() + 1
+        character = text[start]
+        if character == '"':
+            in_string = not in_string
+        elif character == "\\" and (escape := _ESCAPE.match(text, start)) is not None:
+            at = escape.end()
+        elif character == "\\":
+            repairs["an invalid escape is a backslash"] = None
+            parts.append(text[copied:start] + "\\\\")
+            copied = at
+        elif in_string:
+            repairs["a control character in a string was escaped"] = None
+            parts.append(text[copied:start] + json.dumps(character)[1:-1])
+            copied = at
+        else:
+            before = start - 1
+            while before >= 0 and text[before] in _SPACE:
+                before -= 1
+            if before >= 0 and text[before] not in "[{,:":
+                repairs["a trailing comma was dropped"] = None
+                parts.append(text[copied:start])
+                copied = at
+    return ("".join([*parts, text[copied:]]), tuple(repairs)) if repairs else (text, ())
 
 
 def _position(text: str, at: int) -> str:

@@ -55,10 +55,10 @@ class JsonObjectScanner:
         self._escaped = False  # the last delta ended in a backslash inside a string
         self._offset = 0
         self._strict = strict
-        self.in_string = False
-        self.is_invalid = False
-        self.closed_at = -1
-        self.deepest = 0
+        self.in_string: bool = False
+        self.is_invalid: bool = False
+        self.closed_at: int = -1
+        self.deepest: int = 0
 
     @property
     def is_closed(self) -> bool:

@@ -117,7 +117,7 @@ class JsonReader:
         self._in_key = False  # the current string is a key
         self._parts: list[str] = []  # the parts of the current string since it was last joined
         self._string = ""  # the parts joined so far
-        self.is_invalid = False
+        self.is_invalid: bool = False
 
     def feed(self, text: str) -> None:
         """Read the next delta of the text. Invalid text raises nothing."""

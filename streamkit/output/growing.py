@@ -13,7 +13,8 @@ This module must not depend on a provider, and it never awaits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar, overload
 
 from pydantic import TypeAdapter
@@ -29,7 +30,8 @@ from streamkit.events import (
     ToolCallStart,
     check_event,
 )
-from streamkit.json_text import Change, JsonChanges, JsonObjectScanner, join_half
+from streamkit.json_text import JsonObjectScanner, join_half
+from streamkit.json_text.changes import Change, JsonChanges
 from streamkit.output.output_type import NOT_SHOWN, OUTPUT_TOOL, OutputType, Shape
 
 __all__ = [
@@ -46,7 +48,7 @@ class PartialView:
         reader: the reader; what it has read so far is applied at once.
     """
 
-    __slots__ = ("_growing", "_levels", "_root", "_shape")
+    __slots__ = ("_growing", "_levels", "_root", "_shape", "_undecided")
 
     def __init__(self, shape: Shape, reader: JsonChanges) -> None:
         self._shape = shape
@@ -54,14 +56,18 @@ class PartialView:
         self._growing: tuple[str | int, ...] | None = None  # the path of the open string that is shown
         # Of each open container the value that is shown and its shape; None within a value that is not shown yet.
         self._levels: list[tuple[Any, Shape] | None] = []
+        # The path and the shape of an open union of objects, and its changes, until a member decides which it is.
+        self._undecided: tuple[tuple[str | int, ...], Shape, list[Change]] | None = None
         if reader.root:
             text_path = None if reader.open_string is None else reader.string_path
             open_ids = {id(each) for each in reader.open_containers}
             self.apply(_list_changes(reader.root[0], (), open_ids, text_path))
 
-    def apply(self, changes: Iterator[Change] | list[Change]) -> None:
+    def apply(self, changes: Iterable[Change]) -> None:
         """Apply the next changes. The text of a string that grows is read in ``show``."""
         for change in changes:
+            if self._undecided is not None and self._waits(change, *self._undecided):
+                continue
             if change.kind == "set":
                 self._begin(change)
             elif change.kind == "end":
@@ -74,9 +80,9 @@ class PartialView:
                 self._growing, ""
             )  # a string that is referred to once is extended in place (``JsonReader._grow``)
             self._growing = None
-        if reader.is_in_string:
+        if reader.is_in_string and self._undecided is None:
             slot = self._slot(reader.string_path)
-            if slot is not None and slot.shows_open_text:
+            if slot is not None and slot.shows_open_text and not self._is_in_set(reader.string_path):
                 self._growing = reader.string_path
             text = reader.open_string
             if self._growing is not None:
@@ -106,12 +112,49 @@ class PartialView:
             if shape is not None:
                 self._put(path, shape.convert(value))
             return
-        if shape is None or not _can_show(shape, value):
+        opened = None if shape is None or self._is_in_set(path) else shape.opened(value.__class__)
+        if opened is None:
             self._levels.append(None)
-            return
-        created = value.copy() if shape.kind == "any" else shape.create()
-        self._put(path, created)
-        self._levels.append((created, shape))
+        elif opened.kind == "other":
+            self._undecided = (path, opened, [])
+        else:
+            self._open(path, value, opened)
+
+    def _open(self, path: tuple[str | int, ...], value: Any, shape: Shape) -> None:
+        shown, container = shape.create(value)
+        self._put(path, shown)
+        self._levels.append((container, shape))
+
+    def _waits(self, change: Change, path: tuple[str | int, ...], union: Shape, waiting: list[Change]) -> bool:
+        """Return True if a change waits until it is known which option of a union of objects is open.
+
+        Args:
+            change: the change.
+            path: the path of the union's value.
+            union: its shape.
+            waiting: the changes that wait.
+        """
+        size = len(path)
+        if len(change.path) <= size:  # the object has ended, or another value replaces it
+            self._undecided = None
+            self._levels.append(None)
+            return False
+        if change.kind != "append":  # else its text is read in ``show``
+            waiting.append(change)
+        key, options = union.tag or ("", {})
+        if change.kind == "end" and change.path[size:] == (key,) and change.value.__class__ is str:
+            self._undecided = None
+            if (option := options.get(change.value)) is None:
+                self._levels.append(None)
+            else:
+                self._open(path, {}, option)
+            self.apply(waiting)
+        return True
+
+    def _is_in_set(self, path: tuple[str | int, ...]) -> bool:
+        """Return True for the path of an item of a set, which is added when it is complete."""
+        level = self._levels[len(path) - 1] if path else None
+        return level is not None and level[1].kind == "set"
 
     def _end(self, change: Change) -> None:
         if change.path == self._growing:
@@ -133,19 +176,16 @@ class PartialView:
             return
         container, shape = level
         key = path[-1]
-        if isinstance(key, int):
+        if shape.kind == "set":
+            with suppress(TypeError):  # an item without a hash, which the type refuses at the end
+                container.add(value)
+        elif isinstance(key, int):
             if key <= len(container):  # else an item before it cannot be shown, and positions would be wrong
                 container[key:] = (value,)
         elif shape.model is None:
             container[key] = value
-        elif (field := shape.field(key)) is not None:
-            container.__dict__[field[0]] = value
-            container.__pydantic_fields_set__.add(field[0])
-
-
-def _can_show(shape: Shape, value: Any) -> bool:
-    kinds = ("any", "list") if value.__class__ is list else ("any", "dict", "model")
-    return shape.kind in kinds
+        else:
+            shape.set_field(container, key, value)
 
 
 def _list_changes(
@@ -179,6 +219,9 @@ _CONTAINERS = ("object", "array")
 _LEAD = re.compile(r"\s*(?:`{1,2}\Z|```[^\n`]*(?:\Z|\n\s*))?")
 _TAIL = re.compile(r"\s*(?:```\s*)?")
 _LONGEST_LEAD: Final = 256  # characters
+#: The beginning of the object that has an output which is no object as its one member (``OutputType.as_object``).
+_WRAPPER = re.compile(rf'\{{\s*"{OUTPUT_TOOL}"\s*:\s*(?=\S)')
+_WRAPPER_PARTS = ("{", f'"{OUTPUT_TOOL}"', ":", "")
 _WINDOW: Final = 8192  # characters: what follows a value in them is copied, once for each value
 
 
@@ -211,10 +254,13 @@ class Growing(Generic[T]):
         self._tool = tool
         self._choice = choice
         self._is_closed = False
+        self._may_be_wrapped = output is not None and not self._type.is_object
         types = _root_types(self._type.schema, self._type.schema, 0)
         self._kinds = [kind for kind in _STARTS if kind in types] if len(types) < len(_STARTS) else ["value"]
         containers = "".join(_STARTS[kind] for kind in _CONTAINERS if kind in types)
-        self._container = re.compile(f"[{re.escape(containers)}]") if containers else None
+        self._containers = containers
+        begins = {*containers, *("{" if self._may_be_wrapped else "")}
+        self._container = re.compile(f"[{re.escape(''.join(begins))}]") if begins else None
         self._scalars = "".join(_STARTS[kind] for kind in types if kind not in _CONTAINERS)
         self._reset()
 
@@ -230,6 +276,9 @@ class Growing(Generic[T]):
         self._lead: str | None = "" if self._scalars else None  # the text so far, while a scalar may still begin
         self._tail: list[str] | None = None  # the text behind a scalar
         self._half = ""  # the first half of a surrogate pair
+        self._arguments: list[str] = []  # the deltas of the call
+        self._opening: str | None = None  # what may be the beginning of a wrapper
+        self._is_wrapped = False  # the value that is being read is in one
         self._view: PartialView | None = None
 
     def feed(self, text: str) -> list[Change]:
@@ -259,6 +308,8 @@ class Growing(Generic[T]):
                 at = self._read(text, at, changes)
             elif self._skipped is not None:
                 at = self._skip(self._skipped, text, at)
+            elif self._opening is not None:
+                at = self._open(self._opening, text, at, changes)
             else:
                 at = self._search(text, at)
 
@@ -274,7 +325,10 @@ class Growing(Generic[T]):
         if event.__class__ is Text:
             return self.feed(event.text) if not self._call and event.choice == self._choice else []
         if event.__class__ is ToolCallDelta:
-            return self.feed(event.arguments_delta) if event.call.id == self._call else []
+            if event.call.id != self._call:
+                return []
+            self._arguments.append(event.arguments_delta)
+            return self.feed(event.arguments_delta)
         if isinstance(event, ResponseStarted):
             self._reset()
         elif isinstance(event, ToolCallStart):
@@ -284,7 +338,7 @@ class Growing(Generic[T]):
         elif isinstance(event, ArgumentsRestated) and event.call.id == self._call:
             return self._restate(event.arguments_text)
         elif isinstance(event, ToolCallReady) and event.call.id == self._call:
-            if event.call.arguments_text.strip() != "".join([*self._complete, *self._parts]).strip():
+            if event.call.arguments_text.strip() != "".join(self._arguments).strip():
                 return self._restate(event.call.arguments_text)
         else:
             check_event(event)
@@ -327,14 +381,14 @@ class Growing(Generic[T]):
             InvalidOutput: the output is missing, not complete, not JSON, or it does not fit; the message says why, for
                 the model.
         """
-        if not self._is_closed and self._is_reading and not self._reader.root:
+        if not self._is_closed and self._is_reading and not self._reader.root and not self._is_wrapped:
             self._read("\n", 0, [])  # a number ends where the text ends
         self._is_closed = True
         text = "".join(self._parts)
         texts = self._complete.copy()
         if self._reader.is_complete and _TAIL.fullmatch("".join(self._tail or [])):
             texts.append(text)
-        elif self._is_reading:
+        elif self._is_reading or self._opening:
             raise InvalidOutput("the output is not complete: its JSON ends before its last bracket or quote", text)
         elif self._skipped is not None:
             self._broken = text
@@ -369,14 +423,43 @@ class Growing(Generic[T]):
         match = self._container.search(text, at) if self._container is not None else None
         if match is None:
             return len(text)
-        self._begin()
+        if self._may_be_wrapped and match[0] == "{":
+            self._opening = ""
+        else:
+            self._begin()
         return match.start()
+
+    def _open(self, opening: str, text: str, at: int, changes: list[Change]) -> int:
+        """Read what may be the beginning of a wrapper; return the offset to go on at."""
+        whole = opening + text[at : at + _LONGEST_LEAD]
+        self._opening = None
+        if (match := _WRAPPER.match(whole)) is not None:
+            at += match.end() - len(opening)
+            if text[at] in self._containers or text[at] in self._scalars:
+                self._begin()
+                self._is_wrapped = True
+            return at
+        rest = whole
+        for part in _WRAPPER_PARTS:
+            rest = rest.lstrip()
+            if not rest.startswith(part):
+                break
+            rest = rest[len(part) :]
+        if (not rest or part.startswith(rest)) and len(whole) < _LONGEST_LEAD:
+            self._opening = whole
+            return at + _LONGEST_LEAD
+        if "{" not in self._containers:
+            return at if opening else at + 1
+        self._begin()
+        if opening:
+            self._read(opening, 0, changes)
+        return at
 
     def _begin(self) -> None:
         if self._parts and self._tail is None:
             self._complete.append("".join(self._parts))
         self._reader, self._parts, self._tail = JsonChanges(), [], None
-        self._is_reading = True
+        self._is_reading, self._is_wrapped = True, False
 
     def _read(self, text: str, at: int, changes: list[Change]) -> int:
         """Read the value; return the offset to go on at."""
@@ -389,7 +472,7 @@ class Growing(Generic[T]):
         self._is_reading = False
         if not reader.is_invalid:
             self._parts.append(delta[: reader.ended_at])
-            if reader.root[0].__class__ is not dict and reader.root[0].__class__ is not list:
+            if reader.root[0].__class__ is not dict and reader.root[0].__class__ is not list and not self._is_wrapped:
                 self._tail = []
             return at + reader.ended_at
         start = "".join(self._parts)
@@ -413,6 +496,7 @@ class Growing(Generic[T]):
         call = self._call
         self._reset()
         self._call = call
+        self._arguments = [text]
         return self.feed(text)
 
 

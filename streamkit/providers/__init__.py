@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamkit.accumulator.limits import WireTraits
 from streamkit.providers.contract.rendered import ToolChoice
 from streamkit.providers.contract.traits import Endpoint, ModelFacts, Traits
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import broken, detect, dialect, get, names, register, writer
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.providers.rendering.conversion import parse_messages, parse_request, render, render_request
@@ -40,18 +40,10 @@ __all__ = [
     "writer",
 ]
 
-_LAZY_IMPORTS = {  # they load pydantic
-    "Writer": "writing.writer",
-    "parse_messages": "rendering.conversion",
-    "parse_request": "rendering.conversion",
-    "render": "rendering.conversion",
-    "render_request": "rendering.conversion",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _LAZY_IMPORTS.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value
+__getattr__, __dir__ = lazy_names(  # they load pydantic
+    __name__,
+    {
+        "writing.writer": ("Writer",),
+        "rendering.conversion": ("parse_messages", "parse_request", "render", "render_request"),
+    },
+)

@@ -24,13 +24,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
-from streamkit.providers.contract.output_form import OutputRefused, add_output_tool, check_root
+from streamkit.providers.contract.output_form import OutputRefused, add_output_tool, check_tool_names
 from streamkit.providers.contract.rendered import IdPolicy, RenderedMessages, RenderOptions, ToolChoice
 from streamkit.providers.contract.sink import ChoiceSink, Parser, Sink
 from streamkit.providers.contract.tool_schema import adapt_tool_schema
@@ -222,7 +222,7 @@ class Provider:
 
     def __init__(self, traits: Traits, package: str = "", *, rewrite: Rewrite | None = None) -> None:
         self.traits = traits
-        self.name = traits.name
+        self.name: str = traits.name
         self.package = package
         self.rewrite = rewrite
         self._create_parser: Callable[[Sink, Any], Parser] | None = None  # found once: every turn needs it
@@ -306,11 +306,12 @@ class Provider:
             tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
             stream: whether the response is to be streamed, with usage.
             output: the type of a structured output. Where a field of the request takes its schema it is there, else
-                the model must call a tool of this schema (``output.OUTPUT_TOOL``), which ``changes`` reports.
+                the model must call a tool of this schema (``output.OUTPUT_TOOL``), which ``changes`` reports. A type
+                that is no object is the one member of an object where the provider accepts only objects.
 
         Raises:
-            UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or the provider
-                cannot return this output.
+            UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or a tool has the
+                name of the output's own.
         """
         from streamkit.tools.definition import to_definitions
 
@@ -323,14 +324,13 @@ class Provider:
             return build(tools=definitions, tool_choice=tool_choice)
         support = self.traits.output
         reason = support.reason_without_field(rendered.model, stream=stream, has_tools=bool(definitions))
-        if reason is not None or not support.any_root:
-            check_root(output, self.name)
+        check_tool_names(tool.name for tool in definitions)
         if reason is None:
             try:
-                return build(tools=definitions, tool_choice=tool_choice, output=output)
+                written = output if support.any_root else output.as_object()
+                return build(tools=definitions, tool_choice=tool_choice, output=written)
             except OutputRefused as error:
                 reason = str(error)
-                check_root(output, self.name)
         rendered.report(f"the output is requested as the arguments of a tool of {self.name}: {reason}")
         all_tools, choice = add_output_tool(output, definitions, tool_choice)
         return build(tools=[self._adapt_tool(tool, rendered) for tool in all_tools], tool_choice=choice)
@@ -477,4 +477,27 @@ class Provider:
 
 @cache
 def _import(package: str, name: str) -> Any:
-    return import_module(f"{package}.{name}")  # which looks at locks and the parent package even if it was loaded
+    """Return a module of a provider's package; it is found once, as an import looks at locks and the parent package.
+
+    Raises:
+        UsageError: the package has no such module, so the provider cannot do what is in it.
+    """
+    path = f"{package}.{name}"
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+            raise  # of something that the module itself imports
+        raise UsageError(
+            f"the provider of the package {package!r} has no module {path!r}, which {_MODULES[name]}"
+        ) from error
+
+
+#: What the modules of a provider's package do.
+_MODULES: Final = {
+    "parser": "reads its streams",
+    "messages": "writes messages and requests",
+    "importer": "reads messages; without it declare has_importer=False",
+    "requests": "reads and writes tools and settings; without it declare has_settings=False",
+    "writer": "writes its streams",
+}

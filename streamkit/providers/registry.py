@@ -248,6 +248,14 @@ def detect(data: bytes) -> str | None:
     return matching[0] if len(matching) == 1 else None
 
 
+def detect_other_api(head: bytes) -> str | None:
+    """Return the name of the API that is not read and that the first bytes of a body are of; None if there is none."""
+    matchers = [provider.traits.matches_head for provider in _registered.values()]
+    other_apis = {k: v for each in matchers if isinstance(each, HeadMatcher) for k, v in each.other_apis.items()}
+    found = (name for chunk in read_head(head) for name, is_of_api in other_apis.items() if is_of_api(chunk))
+    return next(found, None)
+
+
 def _load_packages() -> None:
     global _packages_loaded
     if _packages_loaded:

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.reading.choice_view import ChoiceView
@@ -17,23 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ChoiceView", "StreamReader", "Timeouts", "Turn", "read"]
 
-_LAZY_IMPORTS = {  # a turn alone needs no anyio
-    "ChoiceView": "choice_view",
-    "StreamReader": "stream_reader",
-    "Timeouts": "time_limits",
-    "Turn": "turn",
-    "read": "stream_reader",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _LAZY_IMPORTS.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the lazily loaded names too."""
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_names(  # a turn alone needs no anyio
+    __name__,
+    {
+        "choice_view": ("ChoiceView",),
+        "stream_reader": ("StreamReader", "read"),
+        "time_limits": ("Timeouts",),
+        "turn": ("Turn",),
+    },
+)

@@ -20,6 +20,7 @@ from streamkit.framing import Frame, Framer, framer_for
 from streamkit.framing.sse import USUAL_STARTS
 from streamkit.providers.decoding.decoding import error_message, excerpt, read_json
 from streamkit.providers.provider import Framing, Provider
+from streamkit.providers.registry import detect_other_api
 
 __all__ = ["ResponseBody", "error_of_foreign_wire", "failed_response", "read_status"]
 
@@ -50,11 +51,11 @@ class ResponseBody:
     def __init__(self, framing: Framing, limit: int, *, failed: bool) -> None:
         self._framing = framing
         self._limit = limit
-        self.failed = failed
+        self.failed: bool = failed
         self.framer: Framer | None = None
-        self.frames = 0
-        self.is_recognized = False
-        self.head = b""
+        self.frames: int = 0
+        self.is_recognized: bool = False
+        self.head: bytes = b""
         self._has_lines = True
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -151,6 +152,10 @@ def error_of_foreign_wire(error: StreamError, head: bytes, provider: Provider) -
         provider: the provider that was expected.
     """
     name = providers.detect(head)
+    if name is None and (api := detect_other_api(head)) is not None:
+        return msgspec.structs.replace(
+            error, message=f"{error.message}: it is a stream of {api}, which is not supported"
+        )
     if name is None or providers.get(name).package == provider.package:
         return error
     message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"

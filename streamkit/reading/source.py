@@ -112,8 +112,8 @@ class Source:
         self._source = _unwrap(source)
         self._iterator: Any = None
         self._closed = False
-        self.limits = limits
-        self.started = started
+        self.limits: TimeLimits | None = limits
+        self.started: float | None = started
         self.exception: Exception | None = None
         self.error: Exception | StreamError | None = None
 

@@ -20,12 +20,14 @@ from typing import Any
 
 from streamkit.calls import StreamError
 from streamkit.errors import StreamkitError
+from streamkit.providers.contract.rendered import normalize_endpoint
 from streamkit.providers.decoding.decoding import as_text, error_message
 
 __all__ = [
     "FailedResponse",
     "ReportedError",
     "describe_with_cause",
+    "find_address",
     "find_failed_response",
     "find_reported_error",
     "is_io_failure",
@@ -160,6 +162,16 @@ def _has(exception: BaseException, name: str) -> bool:
         return getattr(exception, name, None) is not None
     except RuntimeError:  # httpx: "The .request property has not been set."
         return False
+
+
+def find_address(exception: BaseException | None) -> str | None:
+    """Return the address of the request that an exception of an HTTP client or an SDK carries, if it carries one."""
+    for each in [] if exception is None else _chain(exception):
+        for name in ("request", "request_info"):  # of httpx, requests and the SDKs; of aiohttp
+            url = getattr(getattr(each, name), "url", None) if _has(each, name) else None
+            if url is not None:
+                return normalize_endpoint(str(url))
+    return None
 
 
 def find_failed_response(exception: BaseException) -> FailedResponse | None:

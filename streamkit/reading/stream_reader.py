@@ -200,7 +200,9 @@ def create_timer(
     started: float | None = None,
 ) -> InputTimer:
     """Return the timer for the event loop that runs; the arguments are those of ``InputTimer``."""
-    is_on_asyncio = (asyncio := sys.modules.get("asyncio")) is not None and asyncio._get_running_loop() is not None
+    asyncio = sys.modules.get("asyncio")
+    # trio as its guest runs within asyncio's event loop, in none of its tasks.
+    is_on_asyncio = asyncio and asyncio._get_running_loop() is not None and asyncio.current_task() is not None
     return (_AsyncioTimer if is_on_asyncio else InputTimer)(limits, anext_input, feed, started)
 
 
@@ -400,7 +402,7 @@ class TurnReading:
     __slots__ = ("_ended", "_source", "_timer", "ended_by", "feed", "last_input", "next_input", "turn")
 
     def __init__(self, turn: Turn, source: Source) -> None:
-        self.turn = turn
+        self.turn: Turn = turn
         self.next_input: Callable[[], Awaitable[Any]] | None = None
         self.feed: Callable[[Any], list[TurnEvent]] = turn.feed
         self.ended_by: Exception | None = None

@@ -15,6 +15,7 @@ from streamkit.accumulator.blocks import Block
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import STORED_NESTING, TurnState
 from streamkit.calls import ToolCall
+from streamkit.finishes import finish_row
 from streamkit.history import (
     Content,
     FileBlock,
@@ -32,7 +33,11 @@ __all__ = ["choice_to_content", "to_tool_call_block"]
 
 
 def choice_to_content(choice: Choice, state: TurnState) -> Content:
-    """Return the assistant's content of one choice of a turn; what made it is in the metadata of every block."""
+    """Return the assistant's content of one choice of a turn; what made it is in the metadata of every block.
+
+    If an error ended the turn, the content is marked as ``interrupted``: the provider keeps no item of a response that
+    it has not completed, so a renderer must not refer to one by its id.
+    """
     metadata: dict[str, Any] = {}
     for name in state.metadata:
         if name in state.traits.content_metadata:
@@ -43,11 +48,16 @@ def choice_to_content(choice: Choice, state: TurnState) -> Content:
         metadata["response_id"] = join_surrogates(state.response_id)
     if state.turn_key or state.response_id is not None:
         metadata["turn_key"] = to_valid_json(state.turn_key or state.response_id)
-    blocks = [converted for block in choice.blocks if (converted := _to_block(block, origin)) is not None]
+    cut = None
+    if state.error is not None or finish_row(choice.effective_finish).is_error:
+        metadata["interrupted"], cut = True, choice.open_block
+    blocks = [
+        converted for block in choice.blocks if (converted := _to_block(block, origin, is_cut=block is cut)) is not None
+    ]
     return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_stored_data(metadata))
 
 
-def _to_block(block: Block, origin: dict[str, Any]) -> Any:
+def _to_block(block: Block, origin: dict[str, Any], *, is_cut: bool) -> Any:
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
     metadata, raw = {**origin, **to_valid_json(block.metadata or {})}, to_valid_json(block.raw or [])
@@ -60,6 +70,8 @@ def _to_block(block: Block, origin: dict[str, Any]) -> Any:
         return create_block(TextBlock, text=block.text, metadata={**metadata, "refusal": True})
     if block.kind == "reasoning":
         opaque, signature = metadata.pop("opaque", None), metadata.pop("signature", None)
+        if is_cut:  # both are streamed in parts, and half of one is refused
+            opaque = signature = None
         if not block.text and opaque is None and not block.metadata:
             return None
         return create_block(

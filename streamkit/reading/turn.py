@@ -20,7 +20,7 @@ import msgspec
 from streamkit import providers
 from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
+from streamkit.calls import FailedRequest, StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, Failed, TurnEvent
 from streamkit.framing import Framer, SseFramer
@@ -54,6 +54,9 @@ class Turn(ChoiceView):
         turn_key: the stable name of the turn, a part of its calls' ids; by default the wire's response id.
         limits: upper bounds of the turn.
         recover_trailing_junk: whether a call whose complete arguments are followed by other text counts as complete.
+        repair_arguments: whether arguments count as complete whose errors have one meaning only: within strings, raw
+            control characters and backslashes that begin no escape are escaped, and trailing commas are dropped, with
+            the warning ``arguments_repaired``. Missing quotes and brackets are never added.
         leaked_markup: how to treat a model's own tool-call markup that its server leaves in the text (DSML, DeepSeek's
             and Kimi's tokens, Hermes, Qwen). ``keep``: it is text. ``strip``: it is removed. ``recover``: it becomes
             calls, in its position in the content; what does not parse stays text. The last two also clean the names of
@@ -107,6 +110,7 @@ class Turn(ChoiceView):
         *,
         limits: Limits | None = None,
         recover_trailing_junk: bool = True,
+        repair_arguments: bool = False,
         leaked_markup: LeakedMarkup = "keep",
         tools: Collection[str] | None = None,
         endpoint: str | None = None,
@@ -120,6 +124,7 @@ class Turn(ChoiceView):
             turn_key=turn_key,
             limits=limits,
             recover_trailing_junk=recover_trailing_junk,
+            repair_arguments=repair_arguments,
         )
         super().__init__(self._accumulator.choice(0), self._accumulator.state)
         if endpoint:
@@ -146,7 +151,7 @@ class Turn(ChoiceView):
         self._chunks = 0  # dicts and objects fed
         self._first_chunks = b""  # of input that is not recognized as this wire
         self.input_kind: Literal["bytes", "dict", "object"] | None = None
-        self.closed = False
+        self.closed: bool = False
         self.withdraw_error_reminder: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
@@ -199,15 +204,18 @@ class Turn(ChoiceView):
             events, state.events = state.events, []
             return events
         parser, whole = self._parser, framer.take(data)
-        if whole is not None:
-            parser.frame(framer.name, whole)
-        else:
-            for name, payload in framer.feed(data):
-                parser.frame(name, payload)
-                if state.done:
-                    break
-            if framer.overflow:
-                self._report_overflow(framer)
+        try:
+            if whole is not None:
+                parser.frame(framer.name, whole)
+            else:
+                for name, payload in framer.feed(data):
+                    parser.frame(name, payload)
+                    if state.done:
+                        break
+        except ValueError as error:
+            state.fail_number(error)
+        if framer.overflow:
+            self._report_overflow(framer)
         if state.done:
             self._framer = None
         events, state.events = state.events, []
@@ -270,14 +278,12 @@ class Turn(ChoiceView):
         body = self._body
         if body is None:
             if data is not None:  # None: an event that an SDK made in addition to the wire's
-                self._parser.chunk(data)
                 self._chunks += 1
-                self._keep_first(b"", data)
+                self._parse(b"", data)
             return self._drain_events()
         for name, payload in body.feed(data):
             if not state.done:
-                self._parser.frame(name, payload)
-                self._keep_first(name, payload)
+                self._parse(name, payload)
         framer = body.framer
         if framer is not None and framer.overflow:
             self._report_overflow(framer)
@@ -289,8 +295,15 @@ class Turn(ChoiceView):
             self._first_chunks = b""
         return self._drain_events()
 
-    def _keep_first(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
-        """Keep the beginning of input that is not of this wire, by which an error names the other one."""
+    def _parse(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
+        """Parse a frame or a chunk, and keep the beginning of another wire's input, by which an error names that."""
+        try:
+            if isinstance(chunk, bytes):
+                self._parser.frame(name, chunk)
+            else:
+                self._parser.chunk(chunk)
+        except ValueError as error:
+            self._state.fail_number(error)
         if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
@@ -348,8 +361,7 @@ class Turn(ChoiceView):
                     accumulator.is_recognized() or accumulator.unrecognized_error().kind == "stream_truncated"
                 )
                 for name, payload in body.end(is_broken=not judge):
-                    self._parser.frame(name, payload)
-                    self._keep_first(name, payload)
+                    self._parse(name, payload)
                 state.input_ended = False
             if body.framer is not None and body.framer.warning is not None:
                 state.warn("events_unseparated", body.framer.warning)
@@ -452,7 +464,12 @@ class Turn(ChoiceView):
         """
         error = self.error
         if error is not None:
-            raise StreamInterrupted(error, self)
+            raise StreamInterrupted(error, self, failures=[self.failed_request(error)])
+
+    def failed_request(self, error: StreamError, address: str | None = None) -> FailedRequest:
+        """Return what was requested, with the error that ended it; *address* is the server's, if it was not passed."""
+        state = self._state
+        return FailedRequest(self.provider.name, state.requested_model or state.model, state.endpoint or address, error)
 
     @property
     def warnings(self) -> list[StreamWarning]:

@@ -95,7 +95,7 @@ class Case:
     def __init__(self, provider: Provider, path: Path) -> None:
         self.provider = provider
         self.path = path
-        self.byte_files = sorted(file for file in path.parent.glob(f"{path.stem}.*") if file != path)
+        self.byte_files: list[Path] = sorted(file for file in path.parent.glob(f"{path.stem}.*") if file != path)
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Case:
             if name not in _INPUTS
         ]
         if len(self.fields.get("about", "").split()) < 4:
-            problems.append("about is missing: write one sentence on what the case shows")
+            problems.append("about must be one sentence on what the case shows, of four words or more")
         if not self.fields.get("source"):
             problems.append("source is missing: give the evidence for the case, such as a URL")
         if "body" in self.fields and ("chunks" in self.fields or self.byte_files):

@@ -28,9 +28,9 @@ try:
     from uvicorn.server import ServerState
 
     from streamkit.testing.application import ScriptedApplication
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        f"streamkit.testing needs {error.name}: pip install 'streamkit[testing]'", name=error.name
+        f"streamkit.testing needs {_error.name}: pip install 'streamkit[testing]'", name=_error.name
     ) from None
 
 __all__ = ["Server", "serve"]

@@ -62,12 +62,12 @@ class ToolContext(Generic[Deps]):
         attempt: int = 1,
         fence: int | None = None,
     ) -> None:
-        self.call = call
-        self.id = call.id if id is None else id
-        self.deps = deps
-        self.turn = turn
-        self.attempt = attempt
-        self.fence = fence
+        self.call: ToolCall = call
+        self.id: str = call.id if id is None else id
+        self.deps: Deps = deps
+        self.turn: Any = turn
+        self.attempt: int = attempt
+        self.fence: int | None = fence
         self._progress = progress
         self._canceled = canceled
 

@@ -11,7 +11,7 @@ This module must not depend on providers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -39,7 +39,7 @@ TEXT_FIELD = "input"
 class Grammar(BaseModel):
     """The grammar that the text of a custom tool follows."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     syntax: str  #: ``lark`` or ``regex``
     definition: str

@@ -8,7 +8,7 @@ any name and any schema. This module must not depend on providers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -38,7 +38,7 @@ class ToolDefinition(BaseModel):
             ``added_fields``, what ``Tool(fields=...)`` adds for the target of the request.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     name: str
     description: str = ""
@@ -83,7 +83,7 @@ class HostedTool(BaseModel):
         name: the program's name for it, which a tool choice uses; None for that of the definition.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     provider: str
     raw: Any

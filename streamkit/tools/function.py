@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from pydantic import BaseModel, ConfigDict, PydanticUserError, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core.core_schema import ErrorType
 
 from streamkit.errors import StreamkitWarning, UsageError
 from streamkit.tools.context import ToolContext
@@ -247,7 +248,7 @@ class JsonSchemaGenerator(GenerateJsonSchema):
     """A generator of JSON schemas without pydantic's warnings."""
 
     # A default that is not JSON is omitted from the schema.
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as in the base
 
 
 class Signature:
@@ -392,6 +393,9 @@ def check_explicit_schema(tool: str, arguments: dict[str, Any], schema: dict[str
     return dict(arguments)
 
 
+_PYDANTIC_ERRORS = frozenset(get_args(ErrorType))
+
+
 def describe_error(details: dict[str, Any], schema: dict[str, Any], root: str) -> str:
     """Return one error of pydantic as a part of a sentence.
 
@@ -409,7 +413,9 @@ def describe_error(details: dict[str, Any], schema: dict[str, Any], root: str) -
     if details["type"] == "extra_forbidden":
         return describe_surplus(path, details["input"], () if rest else properties)
     message = str(details["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    expected = message[:1].lower() + message[1:]
+    # A validator's words stay as they are. Those of pydantic continue a sentence.
+    is_own = details["type"] in _PYDANTIC_ERRORS and details["type"] not in ("value_error", "assertion_error")
+    expected = message[:1].lower() + message[1:] if is_own else message
     if expected.startswith("input should be"):
         expected = "expected" + expected.removeprefix("input should be")
     return f"{path} was given {json_excerpt(details['input'])}, {expected}"

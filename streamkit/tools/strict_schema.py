@@ -143,9 +143,9 @@ class StrictSchema:
     """
 
     def __init__(self, subject: str, root: Mapping[str, Any], profile: StrictProfile) -> None:
-        self.properties = 0
-        self.optional = 0
-        self.unions = 0
+        self.properties: int = 0
+        self.optional: int = 0
+        self.unions: int = 0
         self._enum_values = 0
         self._schemas = 0
         self._subject = subject

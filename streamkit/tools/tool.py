@@ -72,6 +72,8 @@ class Tool(Generic[P, R]):
         once: whether a call runs at most once. In a durable run its start is stored before it, and a call that had
             started when the run was stopped does not run again: the model reads that the outcome must be checked.
         limit: how many calls of it may run at once; None means no limit but the run's.
+        ends_run: whether a ``completed`` result ends the run, after the other calls of its round; the value is
+            ``run.output``. Executors take no notice of it.
         conflicts_with: names of tools whose calls do not run at the same time as its own (its own name: its calls run
             one after another). It holds in both directions. Of two conflicting calls, the model's first starts first.
         strict: whether the provider enforces the schema, if it has such a mode; if its mode holds for all tools of a
@@ -108,6 +110,7 @@ class Tool(Generic[P, R]):
         "describe",
         "description",
         "eager",
+        "ends_run",
         "exclusive",
         "fields",
         "function",
@@ -135,6 +138,7 @@ class Tool(Generic[P, R]):
         eager: bool = False,
         once: bool = False,
         limit: int | None = None,
+        ends_run: bool = False,
         conflicts_with: Collection[str] = (),
         strict: bool = False,
         describe: Describe | None = None,
@@ -148,17 +152,18 @@ class Tool(Generic[P, R]):
         if kind != "function" or grammar is not None:
             check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
         paragraph, described = docstring_of(function)
-        self.function = function
+        self.function: Callable[P, R] | None = function
         self.description: str = paragraph if description is None else description
         self.approval: ApprovalPolicy = approval
-        self.timeout = timeout
-        self.exclusive = exclusive
-        self.eager = eager
-        self.once = once
-        self.limit = limit
-        self.strict = strict
-        self.describe = describe
-        self.conflicts_with = conflicts_with
+        self.timeout: float | None = timeout
+        self.exclusive: bool = exclusive
+        self.eager: bool = eager
+        self.once: bool = once
+        self.limit: int | None = limit
+        self.ends_run: bool = ends_run
+        self.strict: bool = strict
+        self.describe: Describe | None = describe
+        self.conflicts_with: Collection[str] = conflicts_with
         _check_options(self)
         self.conflicts_with = frozenset(conflicts_with)
         self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
@@ -166,7 +171,7 @@ class Tool(Generic[P, R]):
             check_fields(self.name, fields)
         self.declaration: Mapping[str, Any] | None = None
         self.kind: CallKind = kind
-        self.grammar = grammar
+        self.grammar: Grammar | None = grammar
         self.function_kind: FunctionKind = kind_of(function)
         self._schema: Signature | None = None
         self._text_parameter = TEXT_FIELD  # of a custom tool: the parameter of the function that takes the text
@@ -272,6 +277,7 @@ class ToolOptions(TypedDict, total=False):
     eager: bool
     once: bool
     limit: int | None
+    ends_run: bool
     conflicts_with: Collection[str]
     strict: bool
     describe: Describe | None
@@ -306,7 +312,7 @@ def tool(
         kind: as for ``Tool``.
         grammar: as for ``Tool``.
         options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``once``, ``limit``,
-            ``conflicts_with``, ``strict``, ``describe``, ``fields``, ``name``, ``description``.
+            ``ends_run``, ``conflicts_with``, ``strict``, ``describe``, ``fields``, ``name``, ``description``.
     """
 
     def to_tool(function: Callable[..., Any]) -> Tool[..., Any]:

@@ -80,3 +80,72 @@ def test_citations_without_text_are_kept_and_stored(provider: str, chunks: list[
     assert (block.type, block.metadata["citations"]) == ("text", [citation])
     assert turn.text == ""
     assert Content.model_validate_json(turn.content.model_dump_json()) == turn.content
+
+
+#: What a chunk of Chat Completions, or a response of Gemini, may have beside its choices.
+BESIDE_CHAT = {
+    "citations": ["https://a.example"],
+    "search_results": [{"url": "https://a.example", "title": "A"}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+    "x_groq": {"id": "req_1", "usage": {"prompt_tokens": 1, "completion_tokens": 2}},
+    "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False}}}],
+    "system_fingerprint": "fp",
+}
+BESIDE_GEMINI = {
+    "promptFeedback": {"safetyRatings": []},
+    "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2},
+    "modelStatus": {"modelStage": "STABLE"},
+}
+
+
+def chat_of_choice_1(beside: dict[str, Any]) -> list[Any]:
+    call = {"index": 0, "id": "x", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
+    deltas: list[tuple[Any, str | None]] = [
+        ({"content": "Hi"}, None),
+        ({"tool_calls": [call]}, None),
+        ({}, "tool_calls"),
+    ]
+    head = {"id": "r", "model": "m", "object": "chat.completion.chunk"}
+    return [
+        {**head, **beside, "choices": [{"index": 1, "delta": delta, "finish_reason": reason}]}
+        for delta, reason in deltas
+    ]
+
+
+def gemini_of_choice_1(beside: dict[str, Any]) -> list[Any]:
+    parts = [{"text": "Hi"}, {"functionCall": {"name": "f", "args": {"a": 1}}}]
+    candidate = {"index": 1, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
+    return [{"responseId": "r", "modelVersion": "m", **beside, "candidates": [candidate]}]
+
+
+@pytest.mark.parametrize(
+    ("provider", "chunks"),
+    [
+        *(("openai_chat", chat_of_choice_1({name: value})) for name, value in BESIDE_CHAT.items()),
+        *(("gemini", gemini_of_choice_1({name: value})) for name, value in BESIDE_GEMINI.items()),
+    ],
+)
+def test_what_comes_beside_choice_1_makes_no_choice_0(provider: str, chunks: list[Any]) -> None:
+    turn = Turn(provider, turn_key="k")
+    for chunk in chunks:
+        turn.feed(chunk)
+    turn.close()
+    assert turn.finish is not None
+    assert (turn.finish.reason, turn.text, [call.arguments for call in turn.executable]) == (
+        "tool_calls",
+        "Hi",
+        [{"a": 1}],
+    )
+    assert [warning.code for warning in turn.warnings] == ["other_choice"]
+    assert [choice.index for choice in turn.choices if choice.finish is not None] == [1]
+
+
+@pytest.mark.parametrize(("name", "kept"), [("citations", "https://a.example"), ("search_results", {"url": "u"})])
+@pytest.mark.parametrize("has_text", [True, False])
+def test_the_sources_beside_choice_1_are_its_own(name: str, kept: Any, has_text: bool) -> None:
+    turn = Turn("perplexity", turn_key="k")
+    for chunk in chat_of_choice_1({name: [kept]})[0 if has_text else 1 :]:
+        turn.feed(chunk)
+    turn.close()
+    texts = [block for block in turn.content.blocks if block.type == "text"]
+    assert [block.metadata["citations"] for block in texts] == [[kept]]

@@ -201,14 +201,16 @@ def test_progress_is_printed(capsys):
     ("script", "told"),
     [
         # in the middle of a tool
-        (
+        pytest.param(
             Reply("Look.", Call("sleep")),
             b"> sleep\n! sleep: Canceled before it had finished; nothing is known of its effects.\n",
+            id="running",
         ),
         # in the middle of a call that never ran
-        (Reply("Look.", Call("sleep", '{"a": "'), Stall(30), "x"), b""),
+        pytest.param(
+            Reply("Look.", Call("sleep", '{"a": "'), Stall(30), "x"), b"", id="preparing", marks=pytest.mark.slow
+        ),
     ],
-    ids=["running", "preparing"],
 )
 def test_ctrl_c_reports_the_outcome_of_the_tools(script, told):
     with serve([script, "Done."]) as server:

@@ -100,6 +100,7 @@ def test_bytes_that_give_other_ids_when_read_again_are_a_failure(capsys, monkeyp
     assert "the same bytes gave other ids" in joined_lines(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_output_that_must_be_ascii():
     done = subprocess.run(
         [sys.executable, "-m", "streamkit.cli", "demo", "--provider", "gemini"],
@@ -111,6 +112,7 @@ def test_output_that_must_be_ascii():
     assert done.stdout.isascii()
 
 
+@pytest.mark.slow
 def test_forced_colours_do_not_make_a_file_a_terminal():
     done = subprocess.run(
         [sys.executable, "-m", "streamkit.cli", "demo", "--provider", "gemini"],

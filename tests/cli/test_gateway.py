@@ -338,6 +338,7 @@ def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
     assert UPSTREAM_KEY not in written
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_a_required_key_and_an_upstream_that_repeats_its_own():
     refused = Status(401, f"invalid x-api-key: {UPSTREAM_KEY}")
@@ -357,6 +358,7 @@ def test_a_required_key_and_an_upstream_that_repeats_its_own():
     assert "Traceback" not in written
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_the_next_upstream_answers_and_the_line_names_it():
     with serve([Status(529, "Overloaded")]) as first, serve(["Hello."]) as second:
@@ -373,6 +375,7 @@ def test_the_next_upstream_answers_and_the_line_names_it():
     assert "openai_chat > ollama m  upstream 2 after anthropic: overloaded: Overloaded" in written
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_it_serves_on_though_nobody_reads_its_lines():
     """As after ``2>&1 | head``: each connection ended with its first request."""

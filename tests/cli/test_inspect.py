@@ -161,7 +161,7 @@ def following(command: list[str]) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize("begin", [0, 500])
+@pytest.mark.parametrize("begin", [pytest.param(0, marks=pytest.mark.slow), 500])
 def test_a_growing_file_is_followed_to_the_end(begin: int, file: Path) -> None:
     data = file.read_bytes()
     file.write_bytes(data[:begin])
@@ -177,6 +177,7 @@ def test_a_growing_file_is_followed_to_the_end(begin: int, file: Path) -> None:
     assert "finish   tool_calls" in out
 
 
+@pytest.mark.slow
 def test_following_ends_with_the_facts_of_a_recording(tmp_path: Path) -> None:
     """Gemini's stream has no terminator, so only the facts tell that it is complete."""
     file = tmp_path / "x.response.sse"

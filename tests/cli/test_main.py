@@ -45,7 +45,9 @@ def test_no_command_is_a_usage_error(capsys):
     assert "required: command" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("missing", ["rich", "httpx", "uvicorn"])
+@pytest.mark.parametrize(
+    "missing", ["rich", *(pytest.param(name, marks=pytest.mark.slow) for name in ("httpx", "uvicorn"))]
+)
 def test_without_the_extra_a_message_names_what_to_install(missing):
     done = run(f"import sys; sys.modules[{missing!r}] = None; from streamkit.cli import main; sys.exit(main(['demo']))")
     assert done.returncode == 2

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shared_data import recorded_streams
 
-from streamkit import providers
+from streamkit import Turn, providers
 from streamkit.cli import main
 from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
+from streamkit.gateway.tap.observed_exchange import ExchangeStart, ObservedExchange
 from streamkit.gateway.tap.relay import Relay
 from streamkit.history import Content
 
@@ -225,3 +227,32 @@ def test_files_that_are_no_streams_are_named_and_the_others_are_shown(
     assert "nothing to report" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "good.sse"), "-o", str(tmp_path)]) == 1
     assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini", "ollama", "openai_chat", "openai_responses", "cohere"])
+def test_a_call_has_one_id_wherever_its_recording_is_read(
+    provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = next(
+        each for each in recorded_streams(provider) if "call" in each.path.name and "trunc" not in each.path.name
+    )
+    turn = Turn(provider)
+    turn.feed(stream.data)
+    turn.close()
+    ids = {call.id for call in turn.calls}
+    assert ids
+    page = tmp_path / "page.html"
+    assert main(["report", "--provider", provider, *[str(stream.path)] * 2, "-o", str(page)]) == 0
+    capsys.readouterr()
+    for exchange in exchanges(page):
+        assert set(re.findall(r"hist_tool_[\w-]{24}", json.dumps(exchange))) == ids
+    for command in (["inspect", "--provider", provider], ["normalize", "--provider", provider]):
+        main([*command, str(stream.path)])
+        shown = capsys.readouterr().out
+        assert all(each in shown.replace("\n", "") for each in ids), shown[-2000:]
+    copies = list[ObservedExchange]()
+    for key in (1, 7):
+        start = ExchangeStart(at=0.0, method="POST", path="/", provider=provider)
+        copies.append(ObservedExchange(key, start))
+        copies[-1].receive(None, stream.data)
+    assert [{call.id for call in copy.turn.calls} for copy in copies if copy.turn is not None] == [ids, ids]

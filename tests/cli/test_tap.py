@@ -127,7 +127,7 @@ def test_a_gateway_shows_and_records_and_its_disk_may_fail(tmp_path: Path) -> No
     assert KEY not in report + written
 
 
-@pytest.mark.parametrize("name", ["gateway", "tap"])
+@pytest.mark.parametrize("name", ["gateway", pytest.param("tap", marks=pytest.mark.slow)])
 def test_sigterm_ends_it_with_the_recordings_written(name: str, tmp_path: Path) -> None:
     """The files are written beside the response, so much of a long one waits when the client has its last byte."""
     folder = tmp_path / "rec"

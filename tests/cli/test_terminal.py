@@ -272,7 +272,13 @@ def test_json_is_escaped_by_its_own_rules() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
-@pytest.mark.parametrize("command", [["normalize"], ["normalize", "--events"], ["convert"], ["demo"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["normalize"],
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (["normalize", "--events"], ["convert"], ["demo"])),
+    ],
+)
 def test_a_full_disk_is_an_error_of_the_output(command: list[str], tmp_path: Path) -> None:
     stream = tmp_path / "stream.sse"
     stream.write_bytes(chat_bytes([chat({"content": "Hi"}), chat({}, "stop")]))
@@ -306,7 +312,7 @@ def test_an_input_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert capsys.readouterr().err == expected
 
 
-@pytest.mark.parametrize("command", ["convert", "demo"])
+@pytest.mark.parametrize("command", ["convert", pytest.param("demo", marks=pytest.mark.slow)])
 def test_a_closed_output_pipe_is_silent(command: str, tmp_path: Path) -> None:
     messages = tmp_path / "messages.json"
     messages.write_text(json.dumps([{"role": "user", "content": "x" * 500_000}]))
@@ -340,24 +346,24 @@ def test_a_placeholder_instead_of_a_key_is_not_masked() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "gbk"])
-def test_what_an_encoding_has_not_is_escaped(encoding: str, tmp_path: Path) -> None:
+def test_what_an_encoding_has_not_is_escaped(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The encoding of a file or a pipe on Windows is not UTF-8; each command that printed text ended there."""
     capture = tmp_path / "c.sse"
     capture.write_bytes(chat_bytes([chat({"content": "é 中 😀"}), chat(finish="stop")]))
     messages = tmp_path / "m.json"
     messages.write_text(json.dumps([{"role": "user", "content": "é 中 😀"}]))
     conversion = ["convert", "--from", "openai_chat", "--to", "anthropic", str(messages)]
+    monkeypatch.setenv("COLUMNS", "200")
     for arguments in (["inspect", str(capture)], conversion):
-        done = subprocess.run(
-            [sys.executable, "-m", "streamkit.cli", *arguments],
-            capture_output=True,
-            check=False,
-            env={**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "200"},
-        )
-        assert done.stderr.decode() == ""
-        assert done.returncode == 0
+        output = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding=encoding))
+        assert main(arguments) == 0
+        sys.stdout.flush()
+        assert capsys.readouterr().err == ""
         if arguments is conversion:
-            assert "é 中 😀" in str(json.loads(done.stdout))
+            assert "é 中 😀" in str(json.loads(output.getvalue()))
         else:
             shown = "é 中 😀".encode(encoding, "backslashreplace")
-            assert shown in done.stdout
+            assert shown in output.getvalue()

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from execution.chat_chunks import answer
-from execution.fake_model import ScriptedModel
+from execution.fake_model import FakeModel, ScriptedModel
 from pydantic import ValidationError
 from shared_data import ROOT, TESTS
 
-from streamkit import Approval, Content, RunState, ToolContext, UsageError, run_loop, tool
+from streamkit import Approval, Content, RunState, Tool, ToolContext, UsageError, run_loop, tool
 from streamkit.events import Event, RoundFinished, RoundStarted, ToolCompleted, ToolDenied, ToolRunning
+from streamkit.execution import RunEntry
 
 pytestmark = pytest.mark.anyio
 
@@ -550,3 +551,39 @@ async def test_a_pending_call_still_needs_approval_if_its_tool_no_longer_does() 
         tools=unasked,
     )
     assert (house.done, allowed.ended) == (["remove dust"], "answered")
+
+
+async def test_the_text_of_a_round_that_the_provider_paused_is_whole_after_a_resume() -> None:
+    def part(text: str, stop: str, *blocks: Any) -> dict[str, Any]:
+        content = [{"type": "text", "text": text}, *blocks]
+        return {
+            "type": "message",
+            "id": text,
+            "role": "assistant",
+            "content": content,
+            "stop_reason": stop,
+            "usage": {},
+        }
+
+    pay = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": {}}
+    tools = [Tool(lambda: "paid", name="pay", description="Pay.", parameters={"type": "object"}, approval="ask")]
+    entries: list[RunEntry] = []
+    parts = [
+        part("earlier", "tool_use", {**pay, "id": "toolu_0"}),
+        part("One ", "pause_turn"),
+        part("two ", "pause_turn"),
+    ]
+    model = FakeModel(*[[each] for each in parts], [part("three", "tool_use", pay)])
+    options: dict[str, Any] = {"provider": "anthropic", "tools": tools, "history": [Content.human("Go.")]}
+    paused = await run_loop(
+        model, **options, run_key="r", checkpoint=entries.append, approve=lambda call, _: len(model.asked) == 1 or None
+    )
+    assert (paused.ended, paused.text) == ("awaiting_approval", "One two three")
+    assert paused.state is not None
+    again = await run_loop(FakeModel([part("never", "end_turn")]), tools=tools, resume=paused.state)
+    assert (again.ended, again.text) == ("awaiting_approval", "One two three")
+    for number, entry in enumerate(entries, start=1):
+        if entry.type == "response" and entry.round == 1:
+            rest = FakeModel(*[[each] for each in parts[2 + entry.pauses :]], [part("three", "tool_use", pay)])
+            resumed = await run_loop(rest, tools=tools, resume=RunState.from_entries(entries[:number]))
+            assert (resumed.ended, resumed.text) == ("awaiting_approval", "One two three")

@@ -26,6 +26,7 @@ from streamkit.execution import execute_one_tool, parse_entry
 pytestmark = pytest.mark.anyio
 
 HISTORY = [Content.human("Tidy up.")]
+FORM = Tool(name="form", description="A form.", parameters={"type": "object"})
 SHELL = {
     "type": "shell_call",
     "id": "sh_1",
@@ -276,3 +277,42 @@ async def test_a_reader_who_leaves_at_the_end_finds_every_call_with_a_result() -
                 break
     assert run.ended == "canceled"
     assert [block.type for content in run.contents for block in content.blocks] == ["tool_call", "tool_response"]
+
+
+class Broken(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("exception", "error"),
+    [
+        (ValueError("no such city"), "form failed with ValueError: no such city."),
+        (TimeoutError(), "form failed with TimeoutError."),
+        (KeyboardInterrupt(), "form failed with KeyboardInterrupt."),
+        (Broken(), "form failed with Broken."),
+        (ToolFailed("Ask again."), "Ask again."),
+    ],
+)
+async def test_an_exception_as_a_result_is_the_error_of_the_call(exception: BaseException, error: str) -> None:
+    paused = await run_loop(
+        lambda _: answer("", ("form", {})), provider="openai_chat", tools=[FORM], history=HISTORY, run_key="r"
+    )
+    assert paused.state is not None
+    answered = paused.state.answer(results={paused.pending[0].id: exception})
+    run = await run_loop(lambda _: answer("Done."), tools=[FORM], resume=answered)
+    [result] = run.results
+    assert (result.status, result.error, result.exception) == ("error", error, exception)
+    assert run.text == "Done."
+
+
+@pytest.mark.parametrize("value", [object(), {"a": [print]}, (number for number in range(3)), ValueError])
+async def test_a_result_that_cannot_be_written_is_refused_where_it_is_passed(value: Any) -> None:
+    paused = await run_loop(
+        lambda _: answer("", ("form", {})), provider="openai_chat", tools=[FORM], history=HISTORY, run_key="r"
+    )
+    assert paused.state is not None
+    with pytest.raises(
+        UsageError, match=f"the result of {paused.pending[0].id} cannot be written as JSON: form returned"
+    ):
+        paused.state.answer(results={paused.pending[0].id: value})

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from execution.chat_chunks import answer
+from execution.fake_model import FakeModel
+from wire_streams import block, message_end, message_start
 
-from streamkit import Content, RoundContext, ToolCall, ToolResult, providers, render, tool
+from streamkit import (
+    Content,
+    RoundContext,
+    Target,
+    ToolCall,
+    ToolResult,
+    providers,
+    render,
+    run_loop,
+    tool,
+)
+from streamkit.errors import UnknownProvider
 from streamkit.execution.round.round import build_assistant_content
 from streamkit.execution.round.thread_update import FormatCallbacks, build_thread_update
 from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
@@ -103,7 +118,7 @@ def test_signed_calls_without_a_provider_are_kept_together(field: str) -> None:
         for n in range(2)
     ]
     update = build_thread_update(
-        build_assistant_content(calls, None),
+        build_assistant_content(calls, {}),
         [ToolResult(call, "completed", "sea") for call in calls],
         None,
         "sequential",
@@ -111,3 +126,41 @@ def test_signed_calls_without_a_provider_are_kept_together(field: str) -> None:
     )
     assert update.messages == [{"results": 2}]
     assert [warning.code for warning in update.warnings] == ["batched_instead"]
+
+
+# ---------------------------------------------------------------- the provider by its name
+
+
+def test_a_context_takes_a_provider_by_name_or_object() -> None:
+    context = RoundContext([Content.human("Go.")], [], None, "openai_chat")
+    assert context.provider is providers.get("openai_chat")
+    assert context.request["messages"] == [{"role": "user", "content": "Go."}]
+    other = replace(context, provider="anthropic")
+    assert other.provider is providers.get("anthropic")
+    assert replace(other, provider=providers.get("gemini")).provider.name == "gemini"
+    assert repr(other) == "<RoundContext round=0 provider='anthropic' contents=1 tools=[]>"
+    assert context.with_target(Target("cohere")).provider.name == "cohere"
+
+
+def test_a_context_without_a_provider_or_with_an_unknown_one_is_refused() -> None:
+    with pytest.raises(UnknownProvider, match="opanai"):
+        RoundContext([], [], None, "opanai")
+    with pytest.raises(UnknownProvider, match="opanai"):
+        replace(RoundContext([], [], None, "openai_chat"), provider="opanai")
+    with pytest.raises(TypeError, match="provider"):
+        RoundContext([], [], None)  # the type checker takes the field's descriptor for a default
+
+
+@pytest.mark.anyio
+async def test_a_hook_may_name_the_next_provider() -> None:
+    done = [message_start(), *block(0, {"type": "text", "text": "Done."}), *message_end()]
+    model = FakeModel(answer("", ("look", {"at": "sea"})), done)
+    run = await run_loop(
+        model,
+        provider="openai_chat",
+        tools=[look],
+        history=[Content.human("Go.")],
+        before_follow_up=lambda context: replace(context, provider="anthropic"),
+    )
+    assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic"]
+    assert run.text == "Done."

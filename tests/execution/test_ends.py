@@ -35,6 +35,7 @@ from streamkit import (
 )
 from streamkit.calls import Ended
 from streamkit.events import Event, RunEnded, ToolCanceled, ToolProgress, Warned
+from streamkit.execution.durable.entries import RunEntry
 
 HISTORY = [Content.human("Go.")]
 CALL = ("work", {})
@@ -77,7 +78,7 @@ ENDS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "length": ([answer("Hel", finish="length")], [], {}),
     "awaiting_approval": ([answer("", ("pay", {}))], [pay], {}),
     "awaiting_results": ([answer("", ("fill_form", {}))], [FORM], {}),
-    "budget": ([answer("", CALL, usage=(60, 50))], [work], {"budget": 100}),
+    "budget": ([answer("", CALL, usage=(60, 50))], [work], {"budget": 200}),
     "canceled": ([answer("Hello")], [], {}),
     "timed_out": ([[*answer("Hello")[:2], anyio.Event]], [], {"timeouts": Timeouts(idle=0.01)}),
     "error": ([[rejected(401)]], [], {}),
@@ -237,6 +238,51 @@ async def test_a_resumed_run_has_made_the_calls_that_it_had_made() -> None:
     run = await run_loop(model, resume=answered, tools=[work, pay], budget=Budget(calls=2))
     assert run.ended == "budget"
     assert [(result.call.name, result.status) for result in run.results] == [("pay", "completed"), ("work", "canceled")]
+
+
+@pytest.mark.anyio
+async def test_a_call_that_could_not_run_does_not_count_for_a_resumed_run_either() -> None:
+    broken = ("work", '{"a": tru}')
+    budget = Budget(calls=2)
+    paused = await loop(
+        FakeModel(answer("", broken, broken), answer("", broken, ("pay", {}))), work, pay, budget=budget
+    )
+    assert paused.state is not None
+    answered = paused.state.answer(approvals={paused.pending[0].id: True})
+    model = FakeModel(answer("", CALL), answer("Done."))
+    run = await run_loop(model, resume=answered, tools=[work, pay], budget=budget)
+    assert (run.ended, run.text) == ("answered", "Done.")
+
+
+@pytest.mark.anyio
+async def test_a_paused_run_whose_calls_are_used_up_ends_when_it_is_resumed() -> None:
+    paused = await loop(FakeModel(answer("", ("pay", {}), CALL, CALL)), work, pay, budget=Budget(calls=2))
+    assert (paused.ended, len(paused.pending)) == ("awaiting_approval", 1)
+    assert paused.state is not None
+    answered = paused.state.answer(approvals={paused.pending[0].id: False})
+    run = await run_loop(FakeModel(answer("never")), resume=answered, tools=[work, pay], budget=Budget(calls=2))
+    assert [result.status for result in run.results] == ["denied", "completed", "canceled"]
+    assert (run.ended, run.rounds) == ("budget", 1)
+
+
+@pytest.mark.anyio
+async def test_the_calls_beside_that_of_the_output_count() -> None:
+    output: dict[str, Any] = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
+    model = FakeModel(answer("", CALL, ("final_output", {"value": 3}), CALL))
+    run = await loop(model, work, provider="deepseek", budget=Budget(calls=1), output=output)
+    assert [result.status for result in run.results] == ["completed", "completed", "canceled"]
+    assert (run.ended, run.output) == ("answered", {"value": 3})
+
+
+@pytest.mark.anyio
+async def test_a_tool_with_the_name_of_the_outputs_tool_counts_without_an_output() -> None:
+    final = tool(work, name="final_output")
+    paused = await loop(FakeModel(answer("", ("final_output", {}), ("pay", {}))), final, pay, budget=Budget(calls=2))
+    assert paused.state is not None
+    answered = paused.state.answer(approvals={paused.pending[0].id: True})
+    model = FakeModel(answer("", ("final_output", {})))
+    run = await run_loop(model, resume=answered, tools=[final, pay], budget=Budget(calls=2))
+    assert ([result.status for result in run.results], run.ended) == (["completed", "completed", "canceled"], "budget")
 
 
 @pytest.mark.anyio
@@ -560,13 +606,37 @@ async def test_a_run_inside_a_tool_ends_with_it() -> None:
     assert inner.streams[0].closed
 
 
+#: The ends that are reached over several rounds.
+COUNTED_ENDS = [ended for ended, (_, tools, _) in ENDS.items() if tools and not ended.startswith("awaiting")]
+
+
 @pytest.mark.anyio
-async def test_a_resumed_run_has_counted_the_failures_of_its_calls() -> None:
-    """The state of a policy that counts over rounds is stored: else the breaker would begin anew with each pause."""
-    failing_call = ("failing", {})
-    paused = await loop(FakeModel(answer("", failing_call), answer("", failing_call, ("pay", {}))), failing, pay)
-    assert paused.ended == "awaiting_approval"
-    assert paused.state is not None
-    answered = RunState.load(paused.state.dump()).answer(approvals={paused.pending[0].id: True})
-    run = await run_loop(FakeModel(answer("", failing_call), answer("Done.")), resume=answered, tools=[failing, pay])
-    assert (run.ended, run.rounds) == ("breaker", 3)
+@pytest.mark.parametrize("ended", COUNTED_ENDS)
+async def test_a_run_resumed_from_any_of_its_entries_has_counted_the_rounds_before(ended: Ended) -> None:
+    """What a policy counts over rounds is stored: else it would begin anew in every process that resumes the run."""
+    responses, tools, options = ENDS[ended]
+    entries: list[RunEntry] = []
+    whole = await loop(FakeModel(*responses), *tools, **options, checkpoint=entries.append)
+    assert whole.ended == ended
+    assert whole.rounds > 1, "give the row a run of several rounds, so that this test shows that its count is stored"
+    for number in range(1, len(entries)):
+        state = RunState.from_entries(entries[:number])
+        resumed = await run_loop(FakeModel(*responses), resume=state, tools=tools, **options)
+        assert (resumed.ended, resumed.rounds) == (ended, whole.rounds), f"resumed after {number} entries"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ended", COUNTED_ENDS)
+async def test_a_run_that_is_paused_in_each_round_has_counted_the_rounds_before(ended: Ended) -> None:
+    responses, tools, options = ENDS[ended]
+    whole = await loop(FakeModel(*responses), *tools, **options)
+    approve = options.get("approve", lambda call, deps: True)
+    options = {name: value for name, value in options.items() if name != "approve"}
+    asking = [(each if isinstance(each, Tool) else Tool(each)).replace(approval="ask") for each in tools]
+    run = await loop(FakeModel(*responses), *asking, **options)
+    while run.ended == "awaiting_approval":
+        assert run.state is not None
+        approvals = {call.id: approve(call, None) for call in run.pending}
+        state = RunState.load(run.state.dump()).answer(approvals=approvals)
+        run = await run_loop(FakeModel(*responses), resume=state, tools=asking, **options)
+    assert (run.ended, run.rounds) == (ended, whole.rounds)

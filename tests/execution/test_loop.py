@@ -655,6 +655,19 @@ async def test_a_runs_turns_recover_only_calls_of_the_offered_tools() -> None:
     assert (run.text, run.ended, run.turn.calls) == (leaked, "answered", [])
 
 
+async def test_a_runs_turns_repair_arguments() -> None:
+    text = '{"city": "Oslo",}'
+    chunks = json.dumps(answer("", ("get_weather", {})))
+    broken = json.loads(chunks.replace('"arguments": "{}"', f'"arguments": {json.dumps(text)}'))
+    assert text in str(broken)
+    run = await loop(Model(broken, answer("It rains.")), turn=TurnOptions(repair_arguments=True))
+    assert [result.value for result in run.results] == ["Oslo: rain"]
+    assert [warning.code for warning in run.warnings] == ["arguments_repaired"]
+    assert run.contents[0].blocks[0].parameters == {"city": "Oslo"}
+    run = await loop(Model(broken, answer("Sorry.")))
+    assert [result.status for result in run.results] == ["error"]
+
+
 async def test_a_runs_turns_have_its_limits() -> None:
     with pytest.raises(StreamInterrupted, match="limit_exceeded"):
         await loop(Model(answer("Far too long.")), turn=TurnOptions(limits=Limits(text=5)))

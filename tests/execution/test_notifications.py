@@ -686,7 +686,7 @@ def test_notifications_have_the_details_of_the_reasoning_before_the_call() -> No
 
 def test_details_are_those_of_the_calls_own_round() -> None:
     notifier = Notifier()
-    notify(notifier, [RoundStarted(0), BlockEnded("reasoning", None, {"reasoning_details": [{"n": 1}]})])
+    notify(notifier, [RoundStarted(0), BlockEnded("reasoning", metadata={"reasoning_details": [{"n": 1}]})])
     notify(notifier, [RoundFinished(0), RoundStarted(1)])
     (note,) = notify(notifier, [ToolCallStart(CLOCK)])
     assert note.reasoning_details is None

@@ -21,6 +21,7 @@ from streamkit import (
     Turn,
     UsageError,
     execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
     parse_messages,
     providers,
     render,
@@ -334,3 +335,36 @@ def test_messages_of_two_stores_pair_by_raw_id() -> None:
     second = parse_messages([{"role": "tool", "tool_call_id": "call_1", "content": "blue"}], "openai_chat")
     messages = render([*first, *second], "openai_chat")
     assert [message.get("content") for message in messages] == [None, "blue"]
+
+
+# ---------------------------------------------------------------- calls without their turn
+
+WIRES = (
+    "anthropic",
+    "bedrock_converse",
+    "bedrock_invoke",
+    "cohere",
+    "gemini",
+    "ollama",
+    "openai_chat",
+    "openai_responses",
+)
+
+
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("execute", [execute_tool_calls_batched, execute_tool_calls_sequentially])
+async def test_the_maker_of_calls_without_their_turn_is_unknown(target: str, execute: Any) -> None:
+    """Ids of other vendors may contain opaque state, and every provider has a field for state of its own."""
+    state = dict.fromkeys(
+        ("thoughtSignature", "thought_signature", "item_id", "namespace", "caller", "signature"), "SIG"
+    )
+    [call, *_] = calls("look")
+    given = msgspec.structs.replace(call, raw_id="fc_MADE_ELSEWHERE", arguments={"at": "sea"}, metadata=state)
+    update = await execute([given], tools=[look], provider=target)
+    sent = json.dumps(update.messages)
+    assert "SIG" not in sent
+    assert "MADE_ELSEWHERE" not in sent
+    assert "sea: blue" in sent
+    [made] = update.contents[0].blocks
+    assert "provider" not in made.metadata
+    assert made.metadata["raw_id"] == "fc_MADE_ELSEWHERE"

@@ -193,6 +193,30 @@ async def test_a_wrong_type_is_an_error_at_once() -> None:
         run_loop(lambda context: [], provider="openai_chat", history=ASK, output=5)
 
 
+@pytest.mark.parametrize("more", [{}, {"provider": "deepseek"}])
+async def test_a_tool_with_the_name_of_the_outputs_own_is_an_error_at_once(more: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="'final_output' is the one that makes the model return the output"):
+        start(FakeModel(says(GOOD)), tools=[tool(search, name="final_output")], **more)
+
+
+@pytest.mark.parametrize(
+    ("provider", "answered"),
+    [
+        ("openai_chat", says('{"final_output":[{"name":"Soup","price":1.25}]}')),
+        ("deepseek", gives(("final_output", {"final_output": [{"name": "Soup", "price": 1.25}]}))),
+        ("vllm", says('[{"name":"Soup","price":1.25}]')),
+    ],
+)
+async def test_a_list_is_the_output_in_each_form(provider: str, answered: Any) -> None:
+    model = FakeModel(answered)
+    growing = Growing(list[Recipe])
+    run = start(model, provider=provider, output=list[Recipe])
+    async with run:
+        async for event in run:
+            growing.handle(event)
+    assert run.output == growing.close() == [RECIPE]
+
+
 @pytest.mark.parametrize(
     ("provider", "model", "reply"),
     [

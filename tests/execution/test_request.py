@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,7 +15,18 @@ from execution.chat_chunks import answer, as_bytes
 from execution.fake_model import ScriptedModel, rejected
 from virtual_clock import on_a_virtual_clock
 
-from streamkit import Content, Retries, RoundContext, StreamError, StreamInterrupted, Timeouts, UsageError, run_loop
+from streamkit import (
+    Content,
+    Retries,
+    RoundContext,
+    StreamError,
+    StreamInterrupted,
+    Target,
+    Timeouts,
+    Turn,
+    UsageError,
+    run_loop,
+)
 from streamkit.events import Event, Failed, Warned
 from streamkit.execution.run import request
 from streamkit.execution.run.request import delay, is_retryable
@@ -409,3 +421,61 @@ def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None
 def test_a_create_new_stream_that_is_not_callable_is_rejected_at_once() -> None:
     with pytest.raises(UsageError, match="create_new_stream must be a function"):
         loop("gpt-4")
+
+
+# ---------------------------------------------------------------- which request has failed
+
+
+@pytest.mark.anyio
+async def test_an_error_names_every_request_that_has_failed(delays: list[float]) -> None:
+    busy = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    model = ScriptedModel(rejected(529), rejected(529), rejected(503), [busy])
+    fallbacks = [Target("anthropic", "claude-x"), Target("deepseek", endpoint="https://key@deepseek.example/v1?key=k")]
+    retries = Retries(requests=1, fallbacks=fallbacks[:1])
+    run = run_loop(
+        model, provider="openai_chat", model="m", endpoint="https://a.example/v1", retries=retries, history=HISTORY
+    )
+    with pytest.raises(StreamInterrupted) as caught:
+        await run
+    error = caught.value
+    assert [(each.provider, each.model, each.endpoint) for each in error.failures] == [
+        ("openai_chat", "m", "https://a.example/v1"),
+        ("openai_chat", "m", "https://a.example/v1"),
+        ("anthropic", "claude-x", "http://provider.example/v1"),  # of the exception's request
+        ("anthropic", "claude-x", None),
+    ]
+    assert [each.error.status for each in error.failures] == [529, 529, 503, None]
+    assert error.failures[-1].error is error.error
+    assert "anthropic, model claude-x" in str(error)
+    assert [
+        warning.message.partition(" failed")[0] for warning in run.warnings if warning.code != "content_changed"
+    ] == [
+        "openai_chat, model m, https://a.example/v1",
+        "openai_chat, model m, https://a.example/v1",
+        "anthropic, model claude-x, http://provider.example/v1",
+    ]
+    assert "the next provider is anthropic, model claude-x" in run.warnings[1].message
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (again.failures, str(again)) == (error.failures, str(error))
+    secret = loop(ScriptedModel(rejected(401), rejected(401)), retries=Retries(fallbacks=fallbacks[1:]))
+    with pytest.raises(StreamInterrupted, match=r"deepseek, https://deepseek.example/v1\b") as caught:
+        await secret
+    assert "key" not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_an_error_of_a_later_round_has_the_failures_of_its_own_request(delays: list[float]) -> None:
+    model = ScriptedModel(rejected(529), answer("", CALL), rejected(401))
+    with pytest.raises(StreamInterrupted) as caught:
+        await loop(model, retries=1)
+    assert [each.error.status for each in caught.value.failures] == [401]
+
+
+def test_the_error_of_a_turn_names_its_server() -> None:
+    turn = Turn("anthropic", model="claude-x", endpoint="https://user:secret@a.example/v1/")
+    turn.close(ConnectionError("reset"))
+    with pytest.raises(StreamInterrupted, match=r"from anthropic, model claude-x, https://a\.example/v1") as caught:
+        turn.raise_for_error()
+    [failed] = caught.value.failures
+    assert (failed.provider, failed.model, failed.endpoint) == ("anthropic", "claude-x", "https://a.example/v1")
+    assert "secret" not in str(caught.value)

@@ -129,7 +129,8 @@ def test_complete_calls_of_a_failed_turn_are_canceled() -> None:
 
 
 def test_calls_of_a_blocked_round_are_canceled_with_the_reason() -> None:
-    [result] = Round(closed_turn("", GOOD), block_reason="Not today.").results_so_far
+    turn = closed_turn("", GOOD)
+    [result] = Round(turn, blocked={turn.calls[0].id: "Not today."}).results_so_far
     assert (result.status, result.error) == ("canceled", "Not today.")
 
 

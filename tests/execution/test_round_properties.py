@@ -316,7 +316,7 @@ class RoundMachine(RuleBasedStateMachine):
 
 
 TestRoundMachine = RoundMachine.TestCase
-TestRoundMachine.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestRoundMachine.settings = settings(stateful_step_count=25)
 
 
 def test_in_an_open_turn_only_early_calls_accept_a_result_once() -> None:

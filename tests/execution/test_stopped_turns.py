@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from execution.chat_chunks import answer, chunk
 from execution.fake_model import FakeModel, calls_with_status
+from wire_streams import block
 
-from streamkit import Content, Retries, StreamInterrupted, run_loop, tool
-from streamkit.events import ToolCallStart
+import streamkit
+from streamkit import (
+    Content,
+    Retries,
+    StreamInterrupted,
+    execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
+    run_loop,
+    tool,
+)
+from streamkit.calls import CallRef, ToolCall
+from streamkit.events import (
+    Finished,
+    ResponseStarted,
+    Text,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+)
 from streamkit.execution.round.policies import EagerCalls
-from streamkit.history import OpaqueBlock
+from streamkit.history import OpaqueBlock, ReasoningBlock, TextBlock
 from streamkit.providers.rendering import conversion
 from streamkit.reading.turn import Turn
 
@@ -166,3 +187,76 @@ async def test_a_source_that_ends_early_is_cut_too() -> None:
     with pytest.raises(StreamInterrupted, match="stream_truncated"):
         await run
     assert [content.metadata["interrupted"] for content in run.contents] == [True]
+
+
+# ---------------------------------------------------------------- executed without a run
+
+WIRES = ["anthropic", "bedrock_converse", "bedrock_invoke", "cohere", "gemini", "ollama", "openai_chat"]
+
+
+def feed_cut(provider: str, *events: Any) -> Turn:
+    """Return a closed turn of the stream of these events, which has no end."""
+    writer, turn = streamkit.writer(provider), Turn(provider, "turn-1")
+    turn.feed(b"".join(writer.write(event) for event in events))
+    turn.close()
+    return turn
+
+
+@pytest.mark.parametrize("provider", [*WIRES, "openai_responses"])
+@pytest.mark.parametrize("execute", [execute_tool_calls_batched, execute_tool_calls_sequentially])
+async def test_a_cut_turn_that_is_executed_is_marked_and_warned_of(provider: str, execute: Any) -> None:
+    ref = CallRef("hist_tool_aaaaaaaaaaaaaaaaaaaaaaaa", "look", 0)
+    call = ToolCall(id=ref.id, name="look", index=0, arguments={"at": "sea"}, arguments_text='{"at":"sea"}')
+    turn = feed_cut(
+        provider,
+        ResponseStarted("resp_1", "m-1", 0, "other"),
+        Text("I look"),
+        ToolCallStart(ref),
+        ToolCallDelta(ref, '{"at":"sea"}'),
+        ToolCallEnd(ref),
+        ToolCallReady(msgspec.structs.replace(call, state="complete")),
+        Text("Now"),
+    )
+    assert turn.error is not None
+    assert turn.content.metadata["interrupted"] is True
+    update = await execute(turn, tools=[look])
+    assert [result.status for result in update.results] == ["canceled"] * len(turn.calls)
+    assert update.contents[0].metadata["interrupted"] is True
+    assert "turn_interrupted" in [warning.code for warning in update.warnings]
+    if provider == "openai_responses":  # which stores no item of a response that it has not completed
+        assert update.messages[0] == {"type": "message", "role": "assistant", "content": "I look"}
+        assert not [item for item in update.messages if "id" in item]
+
+
+@pytest.mark.parametrize("provider", WIRES)
+async def test_a_whole_turn_is_not_marked(provider: str) -> None:
+    writer, turn = streamkit.writer(provider), Turn(provider, "turn-1")
+    turn.feed(b"".join(writer.write(event) for event in (Text("Hi."), Finished("stop"))) + writer.close())
+    assert "interrupted" not in turn.content.metadata  # nothing is known before its end
+    turn.close()
+    assert "interrupted" not in turn.content.metadata
+    update = await execute_tool_calls_batched(turn, tools=[look])
+    assert update.warnings == []
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock_converse"])
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_half_a_signature_is_not_sent_back(provider: str, is_whole: bool) -> None:
+    """A wire streams a signature in deltas, so that it is whole only if its block has ended."""
+    delta: Any = {"type": "signature_delta", "signature": "c2ln"}
+    chunks = [*block(0, {"type": "thinking", "thinking": "Hm."}, delta, stop=is_whole)]
+    if provider == "bedrock_converse":
+        deltas = [{"reasoningContent": {"text": "Hm."}}, {"reasoningContent": {"signature": "c2ln"}}]
+        chunks = [{"contentBlockDelta": {"contentBlockIndex": 0, "delta": delta}} for delta in deltas]
+        chunks += [{"contentBlockStop": {"contentBlockIndex": 0}}] if is_whole else []
+    turn = Turn(provider, "turn-1", model="m-1")
+    for data in chunks:
+        turn.feed(data)
+    turn.close()
+    content = turn.content
+    [reasoning] = content.blocks
+    assert isinstance(reasoning, ReasoningBlock)
+    assert (reasoning.text, reasoning.signature) == ("Hm.", "c2ln" if is_whole else None)
+    history = [Content.human("Go."), Content(speaker="ai", blocks=[*content.blocks, TextBlock(text="I")])]
+    sent = json.dumps(streamkit.render(history, provider, model="m-1"))
+    assert ("c2ln" in sent) is is_whole

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import UsageError
@@ -90,7 +90,6 @@ def test_a_line_is_pending_until_its_end() -> None:
 
 
 @given(st.data(), st.lists(_objects, max_size=5), st.sampled_from([b"\n", b"\r\n", b"\n\n"]), st.booleans())
-@settings(deadline=None)
 def test_any_lines_at_any_split(data: st.DataObject, values: list[Any], end: bytes, ended: bool) -> None:
     lines = [json.dumps(value, ensure_ascii=False).encode("utf-8") for value in values]
     stream = end.join(lines) + (end if ended else b"")
@@ -221,7 +220,6 @@ def test_half_an_object_remains_pending() -> None:
     st.sampled_from([("[", ",", "]"), ("[\n", "\n,\r\n", "\n]\n"), ("", "\n", ""), ("", "", "")]),
     st.booleans(),
 )
-@settings(deadline=None)
 def test_any_objects_at_any_split(
     data: st.DataObject, values: list[Any], indent: int | None, around: tuple[str, str, str], ascii_only: bool
 ) -> None:
@@ -234,7 +232,6 @@ def test_any_objects_at_any_split(
 
 
 @given(st.data(), st.binary(max_size=60), st.integers(1, 40))
-@settings(deadline=None)
 def test_random_bytes_never_raise_and_any_split_is_equal(data: st.DataObject, noise: bytes, limit: int) -> None:
     stream = data.draw(
         st.sampled_from([noise, b'{"a": "' + noise + b'"}', b"[{" + noise + b"}, {}]", b'"' + noise + b"{}"])

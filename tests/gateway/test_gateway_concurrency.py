@@ -150,7 +150,7 @@ def without_chunks(response: bytes) -> bytes:
     return head + b"\r\n\r\n" + re.sub(rb"(?:^|\r\n)[0-9a-f]+\r\n", b"", body)
 
 
-@pytest.mark.parametrize("client", ["openai_chat", "anthropic"])
+@pytest.mark.parametrize("client", ["openai_chat", pytest.param("anthropic", marks=pytest.mark.slow)])
 def test_a_client_leaves_while_the_upstream_sends_without_a_pause(client: str) -> None:
     """Reading that never waits must still let the gateway see that its client has left."""
     has_failed = asyncio.Event()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from shared_data import VECTORS
 
-from streamkit.errors import UsageError
+from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
     Content,
     FileBlock,
@@ -130,6 +130,36 @@ def test_images_keep_their_order() -> None:
     contents = [Content.human("a", ImageBlock(data="https://x/y.png"))]
     parts = [{"type": "text", "text": "a"}, {"type": "image", "image": "https://x/y.png"}]
     assert convert_to_vercel_messages(contents)[0]["content"] == parts
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["", "x", "hello world", "data:image/png;base64,", "data:;base64,!!", "data:text/plain;base64,QUI=", "/etc/passwd",
+     "file:///a.png", "gs://bucket/a.png", "data:image/png;base64,no base64!", "data:image/png,"],
+)  # fmt: skip
+def test_an_image_that_is_none_is_refused(data: str) -> None:
+    with pytest.raises(UnsupportedContent, match="an image is base64, a data URL or an http"):
+        convert_to_vercel_messages([Content.human("look", ImageBlock(data=data))])
+    with pytest.raises(UnsupportedContent, match="a file is base64, a data URL or an http"):
+        convert_to_vercel_messages([Content.human("read", FileBlock(data="%", media_type="a/b"))])
+    result = [{"type": "text", "text": "Page"}, {"type": "image", "data": data}]
+    for version in (5, 6, 7) if "text/plain" not in data else ():
+        output = convert_to_vercel_messages(_round(result=result), version=version)[-1]["content"][0]["output"]
+        assert output == {"type": "json", "value": result}
+
+
+@pytest.mark.parametrize(
+    ("data", "sent"),
+    [
+        ("QUI=", "QUI="),
+        ("data:image/png;base64,QUI=", "data:image/png;base64,QUI="),
+        ("data:image/svg+xml,%3Csvg/%3E", "data:image/svg+xml;base64,PHN2Zy8+"),
+        ("HTTPS://a.example/x.png", "HTTPS://a.example/x.png"),
+    ],
+)
+def test_an_image_is_sent_in_a_form_of_the_sdk(data: str, sent: str) -> None:
+    [message] = convert_to_vercel_messages([Content.human("", ImageBlock(data=data))])
+    assert message["content"] == [{"type": "image", "image": sent}]
 
 
 def test_another_version_is_refused() -> None:

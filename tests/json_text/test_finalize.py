@@ -426,3 +426,73 @@ def test_a_text_with_an_invalid_escape_is_invalid(before: str, escape: str) -> N
     view = IncrementalJsonObject()
     view.feed(text)
     assert view.value == parse_partial_object(text)
+
+
+# ---------------------------------------------------------------- repair
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "repairs"),
+    [
+        ('{"a": "x\ny\tz\x00"}', {"a": "x\ny\tz\x00"}, ["a control character in a string was escaped"]),
+        (r'{"a": "C:\dir\user"}', {"a": r"C:\dir\user"}, ["an invalid escape is a backslash"]),
+        (r'{"a": "\u12\" b"}', {"a": '\\u12" b'}, ["an invalid escape is a backslash"]),
+        (
+            '{"a": "\\\n"}',
+            {"a": "\\\n"},
+            ["an invalid escape is a backslash", "a control character in a string was escaped"],
+        ),
+        ('{"a": [1, {"b": 2 , } ,\n],}', {"a": [1, {"b": 2}]}, ["a trailing comma was dropped"]),
+        ('{"a": ", ]",}', {"a": ", ]"}, ["a trailing comma was dropped"]),
+        ('{"a\n": 1}', {"a\n": 1}, ["a control character in a string was escaped"]),
+    ],
+)
+def test_what_has_one_meaning_is_repaired(text: str, value: Any, repairs: list[str]) -> None:
+    parsed = finalize_arguments(text, repair=True)
+    assert (parsed.state, parsed.arguments, parsed.problem) == ("complete", value, None)
+    assert parsed.warning == ("arguments_repaired", f"the arguments were repaired: {', '.join(repairs)}")
+    assert json.loads(parsed.text) == value
+    assert finalize_arguments(text).state == "invalid"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "x\ny',
+        '{"a": "x\n"',
+        '{"a": [1, 2,}',
+        '{"a": [,]}',
+        "{,}",
+        '{"a": 1,,}',
+        '{"a":,}',
+        "{'a': 1}",
+        '{a: "x\n"}',
+        '{"a": "x" "y\n"}',
+        '{"a": "say "hi"\n"}',
+        '{"a": 1,} and more',
+        '{"a": 1,}{"b": 2,}',
+        '["x\n"]',
+        '{"a": NaN,}',
+        '{"a": 01,}',
+    ],
+)
+def test_what_may_have_another_meaning_is_not_repaired(text: str) -> None:
+    assert finalize_arguments(text, repair=True) == finalize_arguments(text)
+    assert finalize_arguments(text).state == "invalid"
+
+
+def test_a_repaired_text_may_have_a_key_twice() -> None:
+    parsed = finalize_arguments('{"a": 1, "a": 2,}', repair=True)
+    assert (parsed.arguments, parsed.duplicate_key) == ({"a": 2}, "a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "' + "\n\\d" * 50_000 + '"}',
+        '{"a": [' + "[1, ],\n" * 50_000 + "]}",
+        '{"a": [1' + " " * 50_000 + "," + " " * 50_000 + "]}",
+    ],
+)
+def test_long_texts_are_repaired(text: str) -> None:
+    assert finalize_arguments(text, repair=True).state == "complete"

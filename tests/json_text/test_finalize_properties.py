@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from streamkit.json_text import JsonObjectScanner, finalize_arguments, join_surrogates, parse_partial_object
+from streamkit.json_text.finalize import repair_json
 
 leaves = (
     st.none()
@@ -213,3 +215,81 @@ def test_deep_nesting_is_invalid_and_raises_nothing() -> None:
     for text in ('{"a":' * 100_000, '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"):
         assert finalize_arguments(text).state in ("invalid", "incomplete")
         assert parse_partial_object(text) == {}
+
+
+# ---------------------------------------------------------------- repair
+
+DAMAGE = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\u0000": "\x00", "\\u001f": "\x1f"}
+
+
+@st.composite
+def damaged_texts(draw: st.DrawFn) -> tuple[str, dict[str, Any], bool]:
+    """A JSON object with raw control characters and trailing commas, its value, and whether it has any of these."""
+    indent = draw(layouts)
+    space = "" if indent is None else "\n"
+    is_damaged = False
+
+    def write(value: object) -> str:
+        nonlocal is_damaged
+        if isinstance(value, str):
+            text = json.dumps(value, ensure_ascii=False)
+            if draw(st.booleans()):
+                pairs = iter(json.dumps(letter, ensure_ascii=False)[1:-1] for letter in value)
+                text = '"' + "".join(DAMAGE.get(each, each) for each in pairs) + '"'
+                is_damaged = is_damaged or any(letter < " " for letter in text)
+            return text
+        if isinstance(value, (dict, list)) and value:
+            is_list = isinstance(value, list)
+            items = (
+                [write(item) for item in value] if is_list else [f"{write(k)}: {write(v)}" for k, v in value.items()]
+            )
+            comma = draw(st.sampled_from(["", ",", " , "]))
+            is_damaged = is_damaged or bool(comma)
+            return "[{"[not is_list] + ",".join(items) + comma + space + "]}"[not is_list]
+        return json.dumps(value)
+
+    value = draw(objects)
+    return write(value), value, is_damaged
+
+
+@given(damaged_texts())
+@example(('{"a": "x\ny",}', {"a": "x\ny"}, True))
+def test_what_is_repaired_has_the_value_that_was_meant(damaged: tuple[str, dict[str, Any], bool]) -> None:
+    text, value, is_damaged = damaged
+    repaired, repairs = repair_json(text)
+    assert json.loads(repaired) == value
+    assert bool(repairs) == is_damaged
+    assert repair_json(repaired) == (repaired, ())
+    parsed = finalize_arguments(text, repair=True)
+    assert (parsed.state, parsed.text) == ("complete", repaired)
+    assert (parsed.warning is not None and parsed.warning[0] == "arguments_repaired") == is_damaged
+    if is_damaged:
+        assert finalize_arguments(text).state == "invalid"
+
+
+@given(object_texts())
+def test_json_is_never_repaired(text: str) -> None:
+    assert repair_json(text) == (text, ())
+    assert finalize_arguments(text, repair=True) == finalize_arguments(text)
+
+
+TOKENS = ["{", "}", "[", "]", '"', "\\", ",", ":", '"a"', '"b\n"', "1", "null", "\n", " ", "\\u12", "\\d", "u", "'"]
+
+
+@given(st.text(max_size=20) | st.lists(st.sampled_from(TOKENS), max_size=14).map("".join))
+def test_repair_of_any_text_is_idempotent_and_keeps_its_state_unless_it_parses(text: str) -> None:
+    repaired, repairs = repair_json(text)
+    again, _ = repair_json(repaired)
+    without, with_repair = finalize_arguments(text), finalize_arguments(text, repair=True)
+    if without.state != "invalid":
+        assert with_repair == without  # truncation, restatement and junk keep their meaning
+    elif with_repair.state == "complete":
+        assert again == repaired
+        assert repairs
+        assert with_repair.text == repaired
+        assert json.loads(repaired) == with_repair.arguments
+        assert [letter for letter in repaired if letter in '"{}[]:'] == [
+            letter for letter in text if letter in '"{}[]:'
+        ]
+    else:
+        assert with_repair == without

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from json_text.test_finalize_properties import object_texts
 
@@ -79,7 +79,6 @@ def test_deltas_of_one_character_give_the_value_of_the_text(text: str) -> None:
     hold_against_the_whole(list(text))
 
 
-@settings(max_examples=300)
 @given(damaged() | st.lists(st.sampled_from(JSON_LIKE), max_size=30).map("".join), st.lists(st.integers(0, 999)))
 def test_any_split_gives_the_value_of_the_text(text: str, places: list[int]) -> None:
     hold_against_the_whole(cut(text, places))
@@ -95,7 +94,6 @@ def test_the_value_may_be_read_at_some_deltas_only(text: str, places: list[int])
 
 
 @given(st.integers(195, 205), st.sampled_from(["[", '{"a":', '[{"b":']), st.sampled_from(["1", '"x"', "]", "{}", "tr"]))
-@settings(deadline=None)
 def test_nesting_beyond_the_limit_is_invalid(depth: int, bracket: str, inner: str) -> None:
     text = '{"k":' + (bracket * depth)[: depth * len(bracket)] + inner
     hold_against_the_whole(cut(text, [len(text) - back for back in range(12)]))

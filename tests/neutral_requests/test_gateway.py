@@ -104,8 +104,8 @@ UPSTREAMS = {
     "openrouter": Upstream(
         "anthropic/claude-sonnet-4.5", BlockEnded("reasoning", metadata={"reasoning_details": [_DETAIL]}), {}
     ),
-    "openai_responses": Upstream("gpt-5", BlockEnded("reasoning", "gAAAAABo=="), {}),
-    "anthropic": Upstream("claude-sonnet-4-5", BlockEnded("reasoning", "EqQBCg==/+"), {}),
+    "openai_responses": Upstream("gpt-5", BlockEnded("reasoning", signature="gAAAAABo=="), {}),
+    "anthropic": Upstream("claude-sonnet-4-5", BlockEnded("reasoning", signature="EqQBCg==/+"), {}),
     "gemini": Upstream("gemini-3-pro-preview", BlockEnded("reasoning"), {"thoughtSignature": "Q2lnbmVk"}),
 }
 SECRETS = {"openrouter": "b3I=", "openai_responses": "gAAAAABo==", "anthropic": "EqQBCg==/+", "gemini": "Q2lnbmVk"}

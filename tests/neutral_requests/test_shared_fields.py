@@ -195,8 +195,8 @@ def test_the_last_marks_of_tools_are_kept(marks: int, kept: int) -> None:
 
 def test_an_invalid_output_of_a_request_is_an_error() -> None:
     request = Request(contents=[Content.human("Where?")], settings=Settings(model="m"))
-    with pytest.raises(UsageError, match="must be an object"):
-        render_request(request, "anthropic", output=list[str])
+    with pytest.raises(UsageError, match="output must be a pydantic model"):
+        render_request(request, "anthropic", output=5)
 
 
 @pytest.mark.parametrize(

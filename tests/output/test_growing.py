@@ -6,7 +6,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from streamkit import Growing, InvalidOutput, Turn, UsageError
 from streamkit.calls import CallRef
@@ -17,6 +18,10 @@ from streamkit.output import Change
 class Step(BaseModel):
     text: str
     minutes: int | None = None
+
+
+class Other(BaseModel):
+    number: int
 
 
 class Recipe(BaseModel):
@@ -98,6 +103,70 @@ def test_the_root_may_be_any_value(output: Any, deltas: list[str], value: Any) -
         growing.feed(delta)
     assert growing.close() == value
     assert growing.close() == value
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "value"),
+    [
+        (list[int], '{"final_output": [1, 2]}', [1, 2]),
+        (int, '{"final_output": 42}', 42),
+        (str, '{ "final_output" :\n"a}b" }', "a}b"),
+        (bool, 'Here:\n```json\n{"final_output": true}\n```\nDone.', True),
+        (Step | Other, '{"final_output": {"text": "a"}}', Step(text="a")),
+        (Step | Other, '{"text": "a"}', Step(text="a")),
+        (Step | Other, '{"number": 1}', Other(number=1)),
+        (Step | Other, '{"final": 1, "number": 1}', Other(number=1)),
+        (list[int], '{"final": 0, "numbers": [1]}', [1]),
+        (int | None, '{"final_output": null}', None),
+        (list[int] | dict[str, int], '{"final_output": {"final_output": 3}}', {"final_output": 3}),
+        (dict[str, int], '{"final_output": 3}', {"final_output": 3}),
+        (None, '{"final_output": 3}', {"final_output": 3}),
+        ({"type": "array", "items": {"type": "integer"}}, '{"final_output":[1]}', [1]),
+    ],
+)
+def test_an_output_that_is_no_object_is_found_in_the_object_that_has_it(output: Any, text: str, value: Any) -> None:
+    expected: Any = None
+    for size in (1, 3, len(text)):
+        growing = Growing(output)
+        changes = [change for at in range(0, len(text), size) for change in growing.feed(text[at : at + size])]
+        assert growing.close() == value
+        rebuilt = [(change.path, change.kind) for change in changes if change.kind != "append"]
+        assert rebuilt == (expected := expected or rebuilt)
+
+
+@pytest.mark.parametrize("text", ['{"final_output": 42', '{"final_output": [1', '{"final_output"', "{"])
+def test_an_object_with_the_output_that_is_cut_is_not_complete(text: str) -> None:
+    growing = Growing(list[int] if "[" in text else int)
+    growing.feed(text)
+    with pytest.raises(InvalidOutput, match="not complete"):
+        growing.close()
+
+
+def test_a_wrapped_output_grows() -> None:
+    growing = Growing(list[str])
+    growing.feed('{"final_output": ["a", "b')
+    assert growing.value == growing.partial == ["a", "b"]
+
+
+def test_validators_words_keep_their_letters() -> None:
+    class Account(BaseModel):
+        iban: str
+        age: int = Field(ge=18)
+
+        @field_validator("iban")
+        @classmethod
+        def check(cls, value: str) -> str:
+            if value == "custom":
+                raise PydanticCustomError("bic", "BIC is not an IBAN")
+            raise ValueError("IBAN must begin with DE")
+
+    for value, words in (("x", "IBAN must begin with DE"), ("custom", "BIC is not an IBAN")):
+        growing = Growing(Account)
+        growing.feed(f'{{"iban": "{value}", "age": 3}}')
+        with pytest.raises(InvalidOutput) as failure:
+            growing.close()
+        assert f'iban was given "{value}", {words};' in str(failure.value)
+        assert "age was given 3, expected greater than or equal to 18" in str(failure.value)
 
 
 def test_a_number_at_the_root_is_shown_only_when_the_text_ends() -> None:

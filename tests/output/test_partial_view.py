@@ -7,13 +7,15 @@ differs by design in these points:
   depending on ``PartialLiteralMixin``.
 * A field that is not there is None, also if the type has a default: a default is not part of the model's output.
 * A nested model that is complete is not validated on its own: validation runs once, at the end.
-* A union of models, with or without a discriminator, is shown when it is complete; instructor refuses discriminators.
+* A union of models is shown once a member with a literal distinguishes them, with or without a discriminator, else when
+  it is complete; instructor refuses discriminators.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -21,8 +23,9 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr, RootModel
-from typing_extensions import TypedDict
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, RootModel, TypeAdapter
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from typing_extensions import TypeAliasType, TypedDict
 
 from streamkit import Growing, InvalidOutput
 
@@ -55,6 +58,21 @@ class Dog(BaseModel):
 class Status(Enum):
     ACTIVE = "active"
     INACTIVE = "inactive"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+    label: str = "none"
+
+
+@pydantic_dataclass
+class Line:
+    name: Annotated[str, Field(alias="Name")]
+    points: list[Point]
+
+    def __post_init__(self) -> None:
+        self.length = len(self.points)
 
 
 def view(output: Any, *deltas: str) -> Any:
@@ -127,12 +145,25 @@ def test_a_value_is_shown_when_it_is_of_the_type(annotation: Any, text: str, val
 
 def test_a_union_of_models_is_shown_when_it_is_complete() -> None:
     class Owner(BaseModel):
+        pet: Item | Location
+        other: Cat | Dog
+
+    growing = Growing(Owner)
+    growing.feed('{"pet": {"name": "cat", "qty": 5')
+    assert seen(growing.partial) == {}
+    growing.feed("}")
+    assert seen(growing.partial) == {"pet": Item(name="cat", qty=5)}
+
+
+def test_a_union_of_models_is_shown_once_a_member_distinguishes_them() -> None:
+    class Owner(BaseModel):
         pet: Annotated[Cat | Dog, Field(discriminator="pet_type")]
         other: Cat | Dog
 
     growing = Growing(Owner)
-    growing.feed('{"pet": {"pet_type": "cat", "meows": 5')
+    growing.feed('{"pet": {"meows": 5, "pet_type": "ca')
     assert seen(growing.partial) == {}
+    growing.feed('t"')
     growing.feed('}, "other": {"pet_type": "dog", "barks": 1}')
     assert seen(growing.partial) == {"pet": Cat(pet_type="cat", meows=5), "other": Dog(pet_type="dog", barks=1)}
 
@@ -282,9 +313,102 @@ def test_other_containers_are_shown() -> None:
     assert view(dict[str, date], '{"a": "2026-01-02", "b": "2026') == {"a": date(2026, 1, 2)}
     assert view(list, '[1, {"a": "b') == [1, {"a": "b"}]
     assert view({"type": "object"}, '{"a": {"b": "c') == {"a": {"b": "c"}}
-    assert view(set[int], "[1, 2") is None
-    assert view(RootModel[list[int]], "[1, 2") is None
-    assert view(RootModel[list[int]], "[1, 2]").root == [1, 2]
+    assert view(set[int], "[1, 2, 2, 3") == {1, 2}
+    assert view(set[str], '["a", "b') == {"a"}
+    assert view(set[tuple[int, int]], "[[1, 2], [3") == {(1, 2)}
+    assert view(set[Item], '[{"name": "a", "qty": 1}, 2') == set()  # pydantic refuses it at the end: it has no hash
+    assert view(frozenset[int], "[1, 2") is None
+
+
+def test_dataclasses_are_shown() -> None:
+    growing = Growing(Line)
+    growing.feed('{"Name": "ax", "points": [{"x": 1, "label": "star')
+    line = growing.partial
+    assert isinstance(line, Line)
+    assert (line.name, line.points[0].x, line.points[0].label) == ("ax", 1, "star")
+    growing.feed('t"}, {"label": "en')
+    assert growing.partial is line
+    assert (line.points[0].label, line.points[1].x, line.points[1].label) == ("start", None, "en")
+    growing.feed('d", "x": 2}]}')
+    assert not hasattr(line, "length")  # no code of a type runs for the view
+    whole = growing.close()
+    assert whole.points == [Point(1, "start"), Point(2, "end")]
+    assert whole.length == 2
+
+
+def test_a_type_whose_names_are_known_only_to_its_function_is_shown_as_data_when_it_is_complete() -> None:
+    @dataclass
+    class Inner:
+        x: int
+
+    @dataclass
+    class Outer:
+        inner: Inner
+
+    growing = Growing(TypeAdapter(Outer))
+    growing.feed('{"inner": {"x": 1')
+    assert growing.partial is None
+    growing.feed("}}")
+    assert growing.partial == {"inner": {"x": 1}}
+    assert growing.close() == Outer(Inner(1))
+
+
+def test_root_models_are_instances_from_their_first_character_on() -> None:
+    shown = view(RootModel[list[Item]], '[{"name": "a')
+    assert isinstance(shown, RootModel)
+    assert seen(shown.root[0]) == {"name": "a"}
+    inner = view(RootModel[RootModel[dict[str, int]]], '{"a": 1, "b": 2')
+    assert inner.root.root == {"a": 1}
+    assert view(RootModel[str], '"ab') is None
+    assert view(RootModel[str], '"ab"').root == "ab"
+
+
+Tree = TypeAliasType("Tree", "dict[str, Tree] | list[Tree] | int | str")  # type: ignore[misc, valid-type]
+
+
+@pytest.mark.parametrize("output", [Tree, JsonValue])
+def test_recursive_aliases_are_shown_at_every_level(output: Any) -> None:
+    assert view(output, '{"a": [1, {"b": "te') == {"a": [1, {"b": "te"}]}
+    assert view(list[output], '[{"a": {"b": [2,') == [{"a": {"b": [2]}}]
+
+
+def test_a_union_of_containers_is_shown_by_its_first_character() -> None:
+    assert view(list[int] | Item, "[1, 2,") == [1, 2]
+    assert seen(view(list[int] | Item, '{"name": "a')) == {"name": "a"}
+    assert seen(view(list[Item] | Cat | Dog, '{"pet_type": "dog", "barks": 1,')) == {"pet_type": "dog", "barks": 1}
+    assert view(list[int] | set[str], "[1,") is None
+    assert view(dict[str, int] | Item, '{"a": 1,') is None
+
+
+def test_a_union_of_typed_dicts_is_shown_once_a_member_distinguishes_them() -> None:
+    class Circle(TypedDict):
+        kind: Literal["circle", "disc"]
+        radius: float
+
+    class Square(TypedDict):
+        kind: Literal["square"]
+        side: float
+
+    growing = Growing(list[Circle | Square])
+    growing.feed('[{"kind": "square", "side": 1.5, ')
+    assert growing.partial == [{"kind": "square", "side": 1.5}]
+    growing.feed('"more": {"kind": "circle"}}, {"radius": [1], "kind": {"x": 1}')
+    assert growing.partial == [{"kind": "square", "side": 1.5}]
+    growing.feed('}, {"kind": "oval", "radius": 2')
+    assert growing.partial == [{"kind": "square", "side": 1.5}]
+
+
+def test_a_second_value_replaces_a_union_that_was_not_decided() -> None:
+    growing = Growing(Cat | Dog)  # type: ignore[call-overload]
+    for delta in ('{"meows": 1', "}", ' or rather {"pet_type": "dog", "ba', 'rks": 2}'):
+        growing.feed(delta)
+        shown = growing.partial
+    assert shown == growing.close() == Dog(pet_type="dog", barks=2)
+
+
+def test_the_view_of_a_type_adapter_has_its_type() -> None:
+    shown = view(TypeAdapter(Cat | Dog), '{"pet_type": "cat", "meows": 1')
+    assert isinstance(shown, Cat)
 
 
 def test_an_item_that_cannot_be_shown_hides_the_items_after_it() -> None:

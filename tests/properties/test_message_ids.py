@@ -78,7 +78,7 @@ def calls_and_results(messages: list[dict[str, Any]], provider: str) -> tuple[li
 
 @pytest.mark.parametrize("provider", NAMES)
 @given(history=histories(), policy=st.sampled_from(["origin", "canonical"]))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_ids_are_legal_distinct_and_shared_by_call_and_result(
     provider: str, history: list[Content], policy: Any
 ) -> None:
@@ -86,7 +86,8 @@ def test_ids_are_legal_distinct_and_shared_by_call_and_result(
     assert render(history, provider, ids=policy) == messages
     calls, results = calls_and_results(messages, provider)
     assert results == calls
-    assert len(calls) == sum(block.type == "tool_call" for content in history for block in content.blocks)
+    count = sum(block.type == "tool_call" for content in history for block in content.blocks)
+    assert len(calls) == count, f"read the ids of {provider}'s messages in calls_and_results"
     given_ids = [call_id for call_id in calls if call_id is not None]
     assert len(set(given_ids)) == len(given_ids)
     assert set(given_ids) == providers.get(provider).call_ids(messages)
@@ -96,7 +97,7 @@ def test_ids_are_legal_distinct_and_shared_by_call_and_result(
 
 @pytest.mark.parametrize("provider", NAMES)
 @given(history=histories(), model=st.sampled_from([None, "a", "mistral-large-latest", "kimi-k2"]))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_a_longer_conversation_keeps_the_ids_of_the_shorter(
     provider: str, history: list[Content], model: str | None
 ) -> None:
@@ -110,7 +111,7 @@ def test_a_longer_conversation_keeps_the_ids_of_the_shorter(
 
 @pytest.mark.parametrize("provider", [name for name in NAMES if providers.get(name).traits.has_importer])
 @given(history=histories())
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_what_is_parsed_from_rendered_messages_renders_to_the_same_ids(provider: str, history: list[Content]) -> None:
     messages = render(history, provider)
     parsed = parse_messages(messages, provider)
@@ -125,7 +126,7 @@ def test_what_is_parsed_from_rendered_messages_renders_to_the_same_ids(provider:
     "provider", ["anthropic", "openai_chat", "openai_compatible", "mistral", "kimi", "ollama", "gemini"]
 )
 @given(history=histories())
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_the_first_call_of_a_raw_id_keeps_it_at_its_provider(provider: str, history: list[Content]) -> None:
     ids = calls_and_results(render(history, provider), provider)[0]
     calls = [block for content in history for block in content.blocks if isinstance(block, ToolCallBlock)]

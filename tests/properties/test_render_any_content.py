@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import Content, UnsupportedContent, parse_messages, providers, render, render_request
@@ -140,7 +140,6 @@ def check_json(value: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["anthropic", "bedrock_converse", "cohere", "gemini", "ollama", "openai_responses",
                                     "openai_chat", "openrouter", "mistral"])  # fmt: skip
-@settings(max_examples=50)
 @given(
     st.lists(CONTENTS, max_size=4),
     st.sampled_from([None, float("nan"), b"\xff", "\ud83d", {1: 2}, ("\udc00",), {2}, "big"]),

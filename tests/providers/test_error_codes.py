@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import wire_streams
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import StreamError, StreamInterrupted, Turn, providers
@@ -122,7 +122,6 @@ def _matches(pattern: str, message: str) -> bool:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_every_message_of_a_pattern_is_found(pattern: str, data: st.DataObject) -> None:
     """A pattern is compiled only for a message that has a part of it."""

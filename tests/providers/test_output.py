@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import request_validators
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 
 from streamkit import Content, Growing, Tool, UsageError, providers, render_request
 
@@ -216,19 +216,47 @@ def test_a_model_that_refers_to_itself_is_an_object() -> None:
     assert schema["$defs"]["Node"]["properties"].keys() == {"value", "children"}
 
 
-@pytest.mark.parametrize("provider", ["openai_chat", "anthropic", "openai_responses", "deepseek", "cohere"])
-def test_an_output_that_is_no_object_is_an_error_where_it_must_be_one(provider: str) -> None:
-    with pytest.raises(UsageError, match=f"a request to {provider} must be an object"):
-        render_request(ASK, provider, output=list[int])
+BARE = {"gemini", "ollama", "vllm"}
 
 
-@pytest.mark.parametrize("provider", ["gemini", "ollama", "vllm"])
+@pytest.mark.parametrize("provider", sorted(set(providers.names()) - BARE))
+@pytest.mark.parametrize(
+    "output", [list[Recipe], Recipe | Prices | None, dict[str, Recipe] | int, RootModel[list[int]]]
+)
+def test_an_output_that_is_no_object_is_a_member_of_one_where_it_must_be_one(provider: str, output: Any) -> None:
+    body = render_request(ASK, provider, output=output)
+    schemas = [each for each in json_values(body) if isinstance(each, dict) and "final_output" in each]
+    assert [schema.keys() for schema in schemas] == [{"final_output"}]  # the properties of one object
+    parents = [each for each in json_values(body) if isinstance(each, dict) and each.get("properties") in schemas]
+    assert [(parent["type"], parent["required"]) for parent in parents] == [("object", ["final_output"])]
+    references = {each["$ref"] for each in json_values(body) if isinstance(each, dict) and "$ref" in each}
+    for reference in references:
+        assert reference.removeprefix("#/$defs/") in parents[0]["$defs"]
+
+
+def test_references_of_a_schema_to_itself_lead_into_the_object() -> None:
+    schema = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#"}}, {"$ref": "#/anyOf/0"}]}
+    written = render_request(ASK, "xai", output=schema)["response_format"]["json_schema"]["schema"]
+    member = written["properties"]["final_output"]
+    assert member["anyOf"][1]["items"] == {"$ref": "#/properties/final_output"}
+    assert member["anyOf"][2] == {"$ref": "#/properties/final_output/anyOf/0"}
+
+
+@pytest.mark.parametrize("provider", providers.names())
+def test_a_tool_with_the_name_of_the_outputs_own_is_an_error(provider: str) -> None:
+    with pytest.raises(UsageError, match="rename yours"):
+        render_request(ASK, provider, output=Recipe, tools=[Tool(search, name="final_output")])
+
+
+@pytest.mark.parametrize("provider", sorted(BARE))
 def test_a_list_is_requested_where_it_may_be_one(provider: str) -> None:
     body = render_request(ASK, provider, output=list[int])
     assert {"items": {"type": "integer"}, "type": "array"} in json_values(body)
 
 
 def json_values(data: Any) -> list[Any]:
+    if isinstance(data, str) and data.startswith('{"'):
+        data = json.loads(data)  # Converse has the schema as text
     items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
     return [data, *(inner for item in items for inner in json_values(item))]
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import logging
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from third_party_provider import PROVIDER as ACME
 
-from streamkit import Turn, UsageError, cli, detect, providers
+import streamkit
+from streamkit import Content, Turn, UsageError, cli, detect, providers
 from streamkit.errors import UnknownProvider
 from streamkit.providers import registry
-from streamkit.providers.provider import Provider, Traits
+from streamkit.providers.provider import Provider, Sink, Traits
 
 CHAT = b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
 
@@ -77,6 +82,7 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install broken plugins and a working one."""
+    providers.names()  # the built-in ones are found before the registry is replaced by a copy
     points = [EntryPoint(name, load, Distribution(f"dist-{name}")) for name, (load, _) in BROKEN.items()]
     points += [EntryPoint("acme", lambda: ACME), EntryPoint("late", lambda: LATE, Distribution("dist-late"))]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
@@ -149,3 +155,68 @@ def test_a_command_works_beside_broken_plugins(tmp_path: Any, capsys: pytest.Cap
 def test_register_refuses_what_is_no_provider() -> None:
     with pytest.raises(UsageError, match="Traits"):
         providers.register(object())  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- a provider without some of the modules
+
+
+class Bare:
+    """A parser that reads texts."""
+
+    def __init__(self, sink: Sink, traits: Traits) -> None:
+        self.sink = sink
+
+    def frame(self, name: bytes, data: bytes) -> None:
+        self.chunk(json.loads(data))
+
+    def chunk(self, data: dict[str, Any]) -> None:
+        self.sink.identify("r", "m")
+        self.sink.choice(0).text(data["text"])
+        self.sink.choice(0).finish("stop", "stop")
+
+    def end(self) -> None: ...
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> Provider:
+    package, parser = ModuleType("bare_provider"), ModuleType("bare_provider.parser")
+    package.__path__ = []  # type: ignore[attr-defined]
+    parser.create_parser = Bare  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "bare_provider", package)
+    monkeypatch.setitem(sys.modules, "bare_provider.parser", parser)
+    return Provider(Traits(name="bare"), "bare_provider")
+
+
+@pytest.mark.parametrize(
+    ("module", "use"),
+    [
+        ("messages", lambda provider: streamkit.render([Content.human("Hi")], provider)),
+        ("messages", lambda provider: streamkit.render_request([Content.human("Hi")], provider)),
+        ("messages", lambda provider: run_of(provider, thread=[{"role": "user"}]).run_sync()),
+        ("importer", lambda provider: streamkit.parse_messages([{"role": "user"}], provider)),
+        ("requests", lambda provider: streamkit.parse_request({"messages": []}, provider)),
+        ("writer", lambda provider: streamkit.writer(provider)),
+        ("writer", lambda provider: provider.error_body(500, "no")),
+        ("writer", lambda provider: provider.error_event(500, "no")),
+    ],
+)
+def test_a_module_that_a_provider_lacks_is_named(bare: Provider, module: str, use: Any) -> None:
+    with pytest.raises(UsageError, match=rf"'bare_provider' has no module 'bare_provider\.{module}', which "):
+        use(bare)
+
+
+def run_of(provider: Provider, **options: Any) -> Any:
+    return streamkit.run_loop(lambda context: [{"text": "Hi."}], provider=provider, **options)
+
+
+def test_a_provider_that_only_parses_reads_streams(bare: Provider) -> None:
+    assert run_of(bare, history=[Content.human("Hi")]).run_sync().text == "Hi."
+
+
+def test_a_module_that_does_not_find_what_it_imports_raises_as_ever(
+    bare: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "writer.py").write_text("import bare_provider_sdk\n")
+    monkeypatch.setattr(sys.modules["bare_provider"], "__path__", [str(tmp_path)])
+    with pytest.raises(ModuleNotFoundError, match="bare_provider_sdk"):
+        streamkit.writer(bare)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import wire_streams
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import recorded_streams
 
@@ -159,14 +159,12 @@ def test_detection_decodes_a_chunk_once_for_all_providers(data: bytes, monkeypat
     assert 0 < len(decoded) <= detection.MOST_CHUNKS
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=64) | st.text(max_size=64).map(str.encode) | st.sampled_from([b"data: ", b"{", b"[", b": "]))
 def test_detect_never_raises(data: bytes) -> None:
     for start in (data, b"data: " + data, b"data: {" + data, b'{"choices":[' + data):
         assert detect(start) in (None, *providers.names())
 
 
-@settings(deadline=None)
 @given(st.integers(0, 200), st.integers(1, 80))
 def test_detect_returns_no_wrong_name_for_a_truncated_head(length: int, size: int) -> None:
     data = _event({"id": "x" * size, **_without("id")})

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from properties.test_linear_cost import count_work
 
@@ -17,6 +17,7 @@ from streamkit.calls import CallRef, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    BlockStarted,
     Citation,
     Failed,
     File,
@@ -140,7 +141,6 @@ def interleavings(draw: Any) -> tuple[list[dict[str, Any]], list[Event]]:
     return values, [*events, Finished("tool_calls")]
 
 
-@settings(max_examples=60, deadline=None)
 @given(interleavings(), st.sampled_from(TARGETS))
 def test_interleaved_calls_are_the_same_calls_on_every_wire(
     drawn: tuple[list[dict[str, Any]], list[Event]], target: str
@@ -154,7 +154,6 @@ def test_interleaved_calls_are_the_same_calls_on_every_wire(
     assert "changed_call" not in live.omitted
 
 
-@settings(max_examples=60, deadline=None)
 @given(interleavings(), st.sampled_from(SEQUENTIAL + INTERLEAVED))
 def test_a_delta_waits_only_for_the_call_before_it(
     drawn: tuple[list[dict[str, Any]], list[Event]], target: str
@@ -399,7 +398,7 @@ def test_the_names_of_the_events_are_used_if_none_are_given() -> None:
 
 
 def test_events_of_another_choice_are_left_out() -> None:
-    turn, live = write("anthropic", [Text("a"), Text("b", 1), Finished("stop"), Finished("length", None, 1)])
+    turn, live = write("anthropic", [Text("a"), Text("b", choice=1), Finished("stop"), Finished("length", None, 1)])
     assert (turn.text, list(live.omitted)) == ("a", ["other_choice"])
     assert turn.finish is not None
     assert turn.finish.reason == "stop"
@@ -415,7 +414,8 @@ def test_a_finish_that_the_target_has_itself_keeps_its_name() -> None:
 
 
 def test_signatures_are_written_where_the_wire_has_them() -> None:
-    events = [Reasoning("Hm"), BlockEnded("reasoning", "SIG"), Text("a"), BlockEnded("text"), Finished("stop")]
+    thought = [Reasoning("Hm"), BlockEnded("reasoning", signature="SIG")]
+    events = [*thought, Text("a"), BlockEnded("text"), Finished("stop")]
     for target in ("anthropic", "bedrock_converse", "mistral"):
         turn, live = write(target, events)
         assert turn.content.blocks[0].signature == "SIG", target
@@ -506,14 +506,16 @@ ODD = st.recursive(
     max_leaves=4,
 )
 REFS = st.builds(CallRef, ODD_TEXT, ODD_TEXT, st.integers(0, 3), st.sampled_from(["function", "custom"]))
-CHOICE = st.integers(0, 1)
+CHOICE, BLOCK = st.integers(0, 1), st.integers(0, 2)
+KINDS = st.sampled_from(["text", "reasoning", "refusal"])
 METADATA = st.dictionaries(ODD_TEXT | st.sampled_from(["opaque", "thoughtSignature", "item", "audio"]), ODD, max_size=2)
 ODD_EVENTS = st.one_of(
     st.builds(ResponseStarted, ODD_TEXT, ODD_TEXT),
-    st.builds(Text, ODD_TEXT, CHOICE),
-    st.builds(Reasoning, ODD_TEXT, st.sampled_from(["text", "summary", "plan"]), CHOICE),
-    st.builds(Refusal, ODD_TEXT, CHOICE),
-    st.builds(BlockEnded, st.sampled_from(["text", "reasoning", "refusal"]), st.none() | ODD_TEXT, METADATA, CHOICE),
+    st.builds(BlockStarted, KINDS, BLOCK, CHOICE),
+    st.builds(Text, ODD_TEXT, BLOCK, CHOICE),
+    st.builds(Reasoning, ODD_TEXT, st.sampled_from(["text", "summary", "plan"]), BLOCK, CHOICE),
+    st.builds(Refusal, ODD_TEXT, BLOCK, CHOICE),
+    st.builds(BlockEnded, KINDS, BLOCK, st.none() | ODD_TEXT, METADATA, CHOICE),
     st.builds(ToolCallStart, REFS, CHOICE),
     st.builds(ToolCallDelta, REFS, ODD_TEXT, CHOICE),
     st.builds(ToolCallEnd, REFS, CHOICE),
@@ -549,7 +551,6 @@ ODD_EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(ODD_EVENTS, max_size=8), st.sampled_from(TARGETS), st.booleans())
 def test_no_event_makes_a_writer_raise_and_every_frame_can_be_read(
     events: list[Event], target: str, stream: bool
@@ -567,13 +568,12 @@ def test_no_event_makes_a_writer_raise_and_every_frame_can_be_read(
 # ---------------------------------------------------------------- bodies
 
 
-@settings(max_examples=60, deadline=None)
 @given(interleavings(), st.sampled_from(TARGETS), st.booleans(), st.booleans())
 def test_a_body_is_the_same_turn_as_the_stream(
     drawn: tuple[list[dict[str, Any]], list[Event]], target: str, reasons: bool, refuses: bool
 ) -> None:
     _, calls = drawn
-    before: list[Event] = [Reasoning("H"), Reasoning("m"), BlockEnded("reasoning", "S")] if reasons else []
+    before: list[Event] = [Reasoning("H"), Reasoning("m"), BlockEnded("reasoning", signature="S")] if reasons else []
     texts: list[Event] = [Text("a"), Text("ü"), Citation(CITATIONS[0]), BlockEnded("text")]
     refusal: list[Event] = [Refusal("No"), BlockEnded("refusal")] if refuses else []
     report = UsageReport(Usage(30, 12, 4, 8, 2))
@@ -611,7 +611,7 @@ def test_the_body_of_a_failed_response_is_the_wires_error(target: str) -> None:
 def long_stream(size: int) -> list[Event]:
     """Return a stream with many deltas of every kind, two open calls among them, and much text after braces."""
     first, second = ref(0), ref(1)
-    events: list[Event] = [ResponseStarted("r", "m"), *[Reasoning("hm")] * size, BlockEnded("reasoning", "S")]
+    events: list[Event] = [ResponseStarted("r", "m"), *[Reasoning("hm")] * size, BlockEnded("reasoning", signature="S")]
     events += [*[Text("word ")] * size, BlockEnded("text"), ToolCallStart(first), ToolCallDelta(first, '{"a":"')]
     events += [event for _ in range(size) for event in (ToolCallDelta(first, "}"), ToolCallDelta(first, "{x"))]
     events += [ToolCallStart(second), ToolCallDelta(second, '{"b":"')]

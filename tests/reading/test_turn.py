@@ -603,7 +603,7 @@ def test_an_event_is_returned_with_the_byte_that_completes_its_frame() -> None:
     event_counts = [
         len(turn.feed(byte)) for byte in bytes_one_by_one(chat_bytes([chat({"content": "a"})] * 3, done=False))
     ]
-    assert sum(event_counts) == 1 + 3  # the start of the response comes with the first frame
+    assert sum(event_counts) == 2 + 3  # the starts of the response and of its block come with the first frame
     assert event_counts[-1] == 1  # with the byte that ends the frame, not with the next one
 
 

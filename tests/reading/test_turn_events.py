@@ -11,6 +11,7 @@ from wire_streams import block, chat, chat_call, message_end, message_start
 from streamkit import Turn, UsageError, providers, render
 from streamkit.events import (
     BlockEnded,
+    BlockStarted,
     Failed,
     Finished,
     Reasoning,
@@ -51,7 +52,7 @@ def test_a_late_name_causes_no_second_start() -> None:
         {**chat({"content": "a"}), "model": "", "id": ""},
         {**chat({"content": "b"}, "stop"), "id": "c-1"},
     )
-    assert [event.type for event in seen[:3]] == ["response_started", "text", "text"]
+    assert [event.type for event in seen[:3]] == ["response_started", "block_started", "text"]
     assert seen[0] == ResponseStarted(None, None, provider="openai_chat")
     assert (turn.response_id, turn.model) == ("c-1", "m-1")
 
@@ -89,10 +90,10 @@ def test_a_block_ends_where_the_wire_reports_it_with_its_signature_and_metadata(
     )
     for chunk in [message_start(), *thinking[:-1]]:
         assert of_type(turn.feed(chunk), BlockEnded) == []
-    assert turn.feed(thinking[-1]) == [BlockEnded("reasoning", "sign")]
+    assert turn.feed(thinking[-1]) == [BlockEnded("reasoning", signature="sign")]
     redacted = {"type": "redacted_thinking", "data": "x"}
     seen = [event for chunk in block(1, redacted) for event in turn.feed(chunk)]
-    assert seen == [BlockEnded("reasoning", None, {"opaque": redacted})]
+    assert seen == [BlockStarted("reasoning", 1), BlockEnded("reasoning", 1, metadata={"opaque": redacted})]
 
 
 def test_a_block_ends_where_another_begins_or_the_turn_is_closed() -> None:
@@ -274,7 +275,7 @@ def test_equal_numbers_are_one_choice(index: Any) -> None:
 
 def test_a_failure_at_the_close_comes_after_the_ends_that_it_causes() -> None:
     seen = read(Turn("openai_chat", "t"), chat({"content": "Hi"}), error=ConnectionResetError("peer"))
-    assert [event.type for event in seen] == ["response_started", "text", "block_ended", "failed"]
+    assert [event.type for event in seen] == ["response_started", "block_started", "text", "block_ended", "failed"]
 
 
 def test_a_finish_besides_an_error_is_emitted_after_it() -> None:

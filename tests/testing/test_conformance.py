@@ -290,7 +290,7 @@ def test_a_file_that_is_no_case_fails(tmp_path: Path, text: str, problem: str) -
 def test_a_case_has_a_sentence_and_a_source(tmp_path: Path) -> None:
     path = write(tmp_path / "bare.json", *GOOD["text"], about="too short", source="")
     assert check_case(third_party_provider.PROVIDER, path) == [
-        "about is missing: write one sentence on what the case shows",
+        "about must be one sentence on what the case shows, of four words or more",
         "source is missing: give the evidence for the case, such as a URL",
     ]
 

@@ -8,7 +8,7 @@ import re
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from waiting import PATIENCE
 
@@ -698,7 +698,6 @@ def places(value, path=()):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LEGAL))
-@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_no_body_makes_a_rule_raise(name, data):
     body = copy.deepcopy(LEGAL[name])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import providers
@@ -34,7 +34,6 @@ def heard(name, steps):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
 @given(items=spoken, data=st.data())
 def test_stalls_change_no_byte_and_are_between_the_right_frames(name, items, data):
     at = data.draw(st.integers(0, len(items)))
@@ -46,7 +45,6 @@ def test_stalls_change_no_byte_and_are_between_the_right_frames(name, items, dat
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
 @given(items=spoken, data=st.data())
 def test_a_disconnect_keeps_what_was_sent_before_and_confirms_nothing(name, items, data):
     at = data.draw(st.integers(0, len(items)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from tools.strict_tools import Node, Place, given_schema, parameters_for, weather
@@ -234,7 +234,6 @@ def everything(
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", [OPENAI, WORDLESS, STRICT_PROFILES["groq"], STRICT_PROFILES["kimi"]])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
 def test_every_value_that_the_strict_schema_allows_is_accepted(rules: StrictProfile, data: Any) -> None:
     made = tool(everything, strict=True)
     schema = parameters_for(made, rules)

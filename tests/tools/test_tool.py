@@ -122,7 +122,7 @@ def test_the_message_of_a_validator_is_kept() -> None:
     with pytest.raises(InvalidArguments) as caught:
         tool(half).validate({"number": 3, "name": "a"})
     assert str(caught.value).endswith(
-        'number was given 3, only even numbers; name was given "a", string should have at least 3 characters'
+        'number was given 3, Only even numbers; name was given "a", string should have at least 3 characters'
     )
 
 

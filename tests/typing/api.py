@@ -86,6 +86,8 @@ def of_the_stream(event: TurnEvent) -> str:
             return assert_type(event.text, str)
         case events.ResponseStarted():
             return assert_type(event.model, str | None) or ""
+        case events.BlockStarted():
+            return str(assert_type(event.block, int))
         case events.BlockEnded():
             return assert_type(event.signature, str | None) or event.kind
         case events.ToolCallReady():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import Turn
@@ -89,7 +89,6 @@ def test_an_ordinary_sentence_stays_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["url_parameter", "user_info", "header", "field", "scheme", "key"])
-@settings(deadline=None)
 @given(data=st.data())
 def test_everything_that_a_pattern_matches_is_masked(name: str, data: st.DataObject) -> None:
     """A pattern is compiled only for a text that may match it."""
@@ -99,7 +98,6 @@ def test_everything_that_a_pattern_matches_is_masked(name: str, data: st.DataObj
         assert "***" in redact(match[0])
 
 
-@settings(deadline=None)
 @given(texts=st.lists(st.sampled_from([*SECRETS, *ORDINARY]), min_size=8, max_size=24), section=st.integers(16, 200))
 def test_a_long_text_is_masked_in_sections_as_it_is_at_once(texts: list[str], section: int) -> None:
     text, pauses = "\n".join(texts), 0
@@ -123,7 +121,6 @@ def test_a_secret_of_any_length_is_masked_across_sections() -> None:
     assert pauses
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_every_name_of_a_secret_is_known(data: st.DataObject) -> None:
     pattern = redaction._patterns().secret_name

@@ -11,7 +11,7 @@ This module must not depend on storage, or on what is made of the entries.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from pydantic import (
@@ -86,7 +86,7 @@ class StoredResult(BaseModel):
         metadata: as in ``ToolResult``.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     call_id: str
     status: ResultStatus
@@ -119,7 +119,7 @@ def _check_version(value: Any) -> str:
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     version: Annotated[str, BeforeValidator(_check_version)] = "1.0"
     run_key: Annotated[str, Field(min_length=1)]
@@ -147,7 +147,7 @@ class HistoryChange(BaseModel):
         contents: what is between these from now on.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     start: Annotated[int, Field(ge=0)]
     stop: Annotated[int, Field(ge=0)]

@@ -1,4 +1,4 @@
-"""The recorder: it makes the entries of a run and hands each to the caller's ``checkpoint``, once.
+"""The recorder: the entries of a run, each handed to the caller's ``checkpoint`` once; what that raises ends the run.
 
 The rounds of a run and the executor of its calls use it at the moments that ``docs/rules.md``, "Durable runs", lists.
 ``checkpoint`` is called for one entry at a time, although calls end concurrently, so that it may use one connection or

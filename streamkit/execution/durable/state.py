@@ -19,17 +19,18 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
 from streamkit.execution.durable.entries import NestedEntry, RunEntry, StoredCall, StoredResult, StoredUsage
+from streamkit.execution.one_call.prepare import describe_for_model
 from streamkit.execution.round.context import RoundContext
 from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.round import Round
-from streamkit.execution.round.thread_update import ThreadLayout
+from streamkit.execution.round.thread_update import ThreadLayout, to_sendable_result
 from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import exception_text
 from streamkit.tools import Approval
@@ -83,7 +84,7 @@ class RunState(BaseModel):
             ``dump(key)`` signs with the state. It is ``run.metadata`` of the run that paused, and of a resumed one.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     version: Literal[1] = 1
     run_key: Annotated[str, Field(min_length=1)]
@@ -220,13 +221,13 @@ class RunState(BaseModel):
         Args:
             approvals: for each call in ``pending``, by its id: True, False, or an ``Approval``. Without a decision for
                 every call the run ends ``awaiting_approval`` again, when the approved ones have run.
-            results: for each call in ``awaiting_results``, by its id: the value, as a tool would return it, or a
-                ``ToolFailed`` with a sentence for the model. Without a value for every call the run ends
-                ``awaiting_results`` again.
+            results: for each call in ``awaiting_results``, by its id: the value, as a tool would return it, or the
+                exception that it would raise, such as a ``ToolFailed`` with a sentence for the model. Without a value
+                for every call the run ends ``awaiting_results`` again.
 
         Raises:
-            UsageError: one is for a call that does not await it, or that has a decision already; or a decision is
-                neither a bool nor an ``Approval``.
+            UsageError: one is for a call that does not await it, or that has a decision already; a decision is neither
+                a bool nor an ``Approval``; or a value cannot be written as JSON.
         """
         if twice := [call_id for call_id in approvals or {} if call_id in (results or {})]:
             raise UsageError(f"the call {twice[0]} has a decision and a result: pass one of them")
@@ -383,7 +384,7 @@ def _check_results(state: RunState, results: Mapping[str, Any]) -> dict[str, Too
     """Return the results that come from the client, by the call's id, checked.
 
     Raises:
-        UsageError: one is for a call that does not await its result.
+        UsageError: one is for a call that does not await its result, or cannot be written as JSON.
     """
     if not isinstance(results, Mapping):
         raise UsageError(f"results must be a dict by the calls' ids, not {type(results).__name__}")
@@ -397,6 +398,11 @@ def _check_results(state: RunState, results: Mapping[str, Any]) -> dict[str, Too
         if isinstance(value, ToolFailed):
             error = exception_text(value) or f"{call.name} failed."
             checked[call_id] = ToolResult(call, "error", error=error, exception=value)
+        elif isinstance(value, BaseException):
+            error = f"{call.name} failed with {describe_for_model(value)}."
+            checked[call_id] = ToolResult(call, "error", error=error, exception=value)
         else:
-            checked[call_id] = ToolResult(call, "completed", value)
+            checked[call_id] = to_sendable_result(ToolResult(call, "completed", value))
+            if (exception := checked[call_id].exception) is not None:  # the caller can correct it, and the model cannot
+                raise UsageError(f"the result of {call_id} cannot be written as JSON: {exception}")
     return checked

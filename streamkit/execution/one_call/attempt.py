@@ -16,6 +16,7 @@ import threading
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
@@ -70,10 +71,11 @@ AroundCall: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[Any]]], Await
 _GRACE = 0.2
 
 
+@dataclass(slots=True, eq=False)
 class ToolAttempt:
     """One attempt to run a call.
 
-    Args:
+    Attributes:
         prepared: the call.
         deps: the tool's ``ToolContext.deps``.
         turn: the turn that made the call.
@@ -81,55 +83,27 @@ class ToolAttempt:
         around_call: called with the call and the function that calls the tool; None to call the tool itself.
         number: of the attempt, from 1; ``ToolContext.attempt``.
         fence: the number of the claim on a durable run.
-
-    Attributes:
         is_canceled: ``cancel`` was called.
-        is_abandoned: its thread did not stop when it should have.
         thread: that of a synchronous tool, once it was started.
+        is_abandoned: its thread did not stop when it should have.
         is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
         result: the result; None before it has one, and if it was canceled.
     """
 
-    __slots__ = (
-        "_around_call",
-        "_deps",
-        "_fence",
-        "_number",
-        "_prepared",
-        "_report",
-        "_scope",
-        "_turn",
-        "is_abandoned",
-        "is_canceled",
-        "is_over",
-        "result",
-        "thread",
-    )
-
-    def __init__(
-        self,
-        prepared: PreparedCall,
-        deps: Any,
-        turn: Turn | None,
-        report: Report,
-        around_call: AroundCall | None = None,
-        number: int = 1,
-        fence: int | None = None,
-    ) -> None:
-        self._number = number
-        self._fence = fence
-        self._prepared = prepared
-        self._deps = deps
-        self._turn = turn
-        self._report = report
-        self._around_call = around_call
-        # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
-        self._scope = anyio.move_on_after(None)
-        self.thread: WorkerThread | None = None
-        self.is_canceled = False
-        self.is_abandoned = False
-        self.is_over = False
-        self.result: ToolResult | None = None
+    prepared: PreparedCall
+    deps: Any
+    turn: Turn | None
+    report: Report
+    around_call: AroundCall | None = None
+    number: int = 1
+    fence: int | None = None
+    thread: WorkerThread | None = field(default=None, init=False)
+    is_canceled: bool = field(default=False, init=False)
+    is_abandoned: bool = field(default=False, init=False)
+    is_over: bool = field(default=False, init=False)
+    result: ToolResult | None = field(default=None, init=False)
+    # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
+    _scope: anyio.CancelScope = field(default_factory=partial(anyio.move_on_after, None), init=False)
 
     def cancel(self) -> None:
         """Cancel the tool, also before it runs. The attempt ends without an exception, and without a result."""
@@ -164,21 +138,21 @@ class ToolAttempt:
         Args:
             seconds: as for ``run``.
         """
-        call, tool, scope = self._prepared.call, self._prepared.tool, self._scope
+        call, tool, scope = self.prepared.call, self.prepared.tool, self._scope
         task = current_asyncio_task()
         seconds = seconds if tool.timeout is None else tool.timeout
         if seconds is not None:
             # anyio.current_time() would search for the event loop.
             scope.deadline = (anyio.current_time() if task is None else task.get_loop().time()) + seconds
-        self._report(ToolRunning(call.ref))
+        self.report(ToolRunning(call.ref))
         cancellations = 0 if task is None else task.cancelling()
         has_value, value = False, None
         try:
             with scope:
-                if self._around_call is None:
+                if self.around_call is None:
                     value = await self._call()
                 else:
-                    value = await self._around_call(copy_call(self._prepared.call), self._call)
+                    value = await self.around_call(copy_call(self.prepared.call), self._call)
                 has_value = True
         except BaseException as error:
             if _must_propagate(error):
@@ -205,79 +179,75 @@ class ToolAttempt:
             if task is not None and task.cancelling() > cancellations:
                 await _absorb_cancellations(task, cancellations)
         if has_value:
-            self.result = ToolResult(call, "completed", value, metadata=self._prepared.metadata)
+            self.result = ToolResult(call, "completed", value, metadata=self.prepared.metadata)
         elif not self.is_canceled:
             abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""
             error_text = f"{tool.name} did not finish within {seconds:g} seconds.{abandoned}"
-            self.result = ToolResult(call, "timed_out", error=error_text, metadata=self._prepared.metadata)
+            self.result = ToolResult(call, "timed_out", error=error_text, metadata=self.prepared.metadata)
 
     def _failed(self, error: BaseException, message: str | None = None) -> ToolResult:
         """Return the result of a tool that raised, and log the exception."""
-        call, tool = self._prepared.call, self._prepared.tool
+        call, tool = self.prepared.call, self.prepared.tool
         if isinstance(error, ToolFailed):  # its message is written for the model: no defect
             message = exception_text(error) or f"{tool.name} failed."
         else:
             log_exception(tool, error)
             message = message or f"{tool.name} failed with {describe_for_model(error)}."
-        return ToolResult(call, "error", error=message, metadata=self._prepared.metadata, exception=error)
+        return ToolResult(call, "error", error=message, metadata=self.prepared.metadata, exception=error)
 
     def progress(self, value: Any) -> None:
         """Report progress, from the event loop's thread or the tool's; nothing after the end."""
         if self.is_over:
             return
         if self.thread is None or threading.get_ident() == self.thread.event_loop_thread:
-            self._report(ToolProgress(self._prepared.call.ref, value))
+            self.report(ToolProgress(self.prepared.call.ref, value))
         else:
             self.thread.call_from_thread(self.progress, value)
 
     async def _call(self) -> Any:
         """Call the function, in a thread unless it is async, and return its final value."""
-        tool, arguments = self._prepared.tool, dict(self._prepared.arguments)
+        tool, arguments = self.prepared.tool, dict(self.prepared.arguments)
         if tool.context_parameter is not None:
             arguments[tool.context_parameter] = ToolContext(
-                copy_call(self._prepared.call),
-                deps=self._deps,
-                turn=self._turn,
+                copy_call(self.prepared.call),
+                deps=self.deps,
+                turn=self.turn,
                 progress=self.progress,
                 canceled=lambda: self.is_over,
-                attempt=self._number,
-                fence=self._fence,
+                attempt=self.number,
+                fence=self.fence,
             )
         function = tool.function
         assert function is not None  # noqa: S101 - prepare_call() has checked
         if tool.function_kind in ("async", "async_generator"):
             value = function(**arguments)
         else:
-            value = await self._run_in_thread(partial(_call_plain, function, arguments, self.progress))
+            if count_abandoned() >= MAX_ABANDONED:
+                raise ToolFailed(
+                    f"Not run: {MAX_ABANDONED} calls of synchronous tools that were given up still run in threads,"
+                    " which cannot be stopped, and no more are started. Continue without this tool."
+                )
+            self.thread = thread = WorkerThread(partial(_call_plain, function, arguments, self.progress))
+            try:
+                value = await thread.result()
+            except anyio.get_cancelled_exc_class():
+                self.is_over = True  # context.canceled becomes true: a tool that checks it has a moment to stop
+                if (call := current_call()) is not None:
+                    call.cancel()  # the runs that it makes have event loops of their own
+                try:
+                    await thread.ends_within(_GRACE)
+                finally:
+                    self.is_abandoned = thread.alive
+                    if self.is_abandoned:
+                        thread.abandon()
+                        message = f"{tool.name} is synchronous and did not stop: its thread was left running"
+                        self.report(Warned("tool_abandoned", message))
+                raise
         if isawaitable(value):  # also what a plain function returned, such as a lambda around a coroutine
             value = await value
         if isinstance(value, AsyncIterator):
             value = await self._last_value(value)
         return value
-
-    async def _run_in_thread(self, function: Callable[[], Any]) -> Any:
-        if count_abandoned() >= MAX_ABANDONED:
-            raise ToolFailed(
-                f"Not run: {MAX_ABANDONED} calls of synchronous tools that were given up still run in threads, which"
-                " cannot be stopped, and no more are started. Continue without this tool."
-            )
-        self.thread = thread = WorkerThread(function)
-        try:
-            return await thread.result()
-        except anyio.get_cancelled_exc_class():
-            self.is_over = True  # context.canceled becomes true: a tool that checks it has a moment to stop by itself
-            if (call := current_call()) is not None:
-                call.cancel()  # the runs that it makes have event loops of their own
-            try:
-                await thread.ends_within(_GRACE)
-            finally:
-                self.is_abandoned = thread.alive
-                if self.is_abandoned:
-                    thread.abandon()
-                    name = self._prepared.tool.name
-                    message = f"{name} is synchronous and did not stop: its thread was left running"
-                    self._report(Warned("tool_abandoned", message))
-            raise
 
     async def _last_value(self, values: AsyncIterator[Any]) -> Any:
         """Return the last value; report those before it as progress.

@@ -24,6 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -242,16 +243,15 @@ class CallTasks:
         self._tasks.pop(number, None)  # the task ends here; a callback at its end would cost one of the event loop
 
 
+@dataclass(slots=True, eq=False)
 class _CoalescedProgress:
     """An unread progress report. A newer one may replace its value."""
 
-    __slots__ = ("call", "value")
-
-    def __init__(self, event: ToolProgress) -> None:
-        self.call = event.call
-        self.value = event.value
+    call: CallRef
+    value: Any
 
 
+@dataclass(slots=True, eq=False)
 class EventQueue:
     """A queue of events for one reader. Writing never waits.
 
@@ -259,12 +259,11 @@ class EventQueue:
     ``PROGRESS_BOUND`` reports and one for each call are kept.
     """
 
-    def __init__(self) -> None:
-        self._events: deque[Event | _CoalescedProgress] = deque()
-        self._newest: dict[CallRef, _CoalescedProgress] = {}  # the newest unread report of each call
-        self._progress_count = 0
-        self._wake: anyio.Event | None = None
-        self.closed = False
+    closed: bool = False
+    _events: deque[Event | _CoalescedProgress] = field(default_factory=deque)
+    _newest: dict[CallRef, _CoalescedProgress] = field(default_factory=dict)  # the newest unread report of each call
+    _progress_count: int = 0
+    _wake: anyio.Event | None = None
 
     def put(self, event: Event) -> None:
         """Add an event; after ``close`` do nothing."""
@@ -275,7 +274,7 @@ class EventQueue:
             if newest is not None and self._progress_count >= PROGRESS_BOUND:
                 newest.value = event.value
                 return
-            self._newest[event.call] = report = _CoalescedProgress(event)
+            self._newest[event.call] = report = _CoalescedProgress(event.call, event.value)
             self._progress_count += 1
             self._events.append(report)
         else:
@@ -355,8 +354,8 @@ class WorkerThread:
         self._value: Any = None
         self._error: BaseException | None = None
         self._returned: list[Callable[[], object]] = []
-        self.event_loop_thread = threading.get_ident()
-        self.alive = False
+        self.event_loop_thread: int = threading.get_ident()
+        self.alive: bool = False
 
     async def result(self) -> Any:
         """Start the thread and return the function's value, or raise its exception.

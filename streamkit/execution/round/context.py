@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import isawaitable
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, NoReturn, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -53,6 +53,23 @@ class Target:
     endpoint: str | None = None
 
 
+class _ProviderField:
+    """A field of a dataclass that is set by a provider's name or object, and read as the object."""
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> NoReturn: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Provider: ...
+    def __get__(self, instance: object | None, owner: type) -> Provider:
+        if instance is None:
+            raise AttributeError  # so that the dataclass has no default for the field
+        provider: Provider = instance.__dict__["provider"]
+        return provider
+
+    def __set__(self, instance: object, value: ProviderName | str | Provider) -> None:
+        instance.__dict__["provider"] = providers.get(value)
+
+
 @dataclass(frozen=True, repr=False)
 class RoundContext:
     """What the next stream is made from.
@@ -61,7 +78,7 @@ class RoundContext:
         contents: the conversation so far, neutral (of a run with a ``thread``: what the run added).
         tools: those that the model may call.
         tool_choice: ``auto``, ``none``, ``required``, a tool's name, or None for the provider's default.
-        provider: the provider of the stream.
+        provider: the provider of the stream; a name is accepted, too.
         round: the number of the round, from 0.
         deps: the ``deps`` of ``run_loop``.
         messages: the ``thread`` of ``run_loop`` and what was added to it; None for a run with a history.
@@ -76,7 +93,7 @@ class RoundContext:
     contents: list[Content]
     tools: list[Tool]
     tool_choice: ToolChoice | None
-    provider: Provider
+    provider: _ProviderField = _ProviderField()
     round: int = 0
     deps: Any = None
     messages: list[dict[str, Any]] | None = None
@@ -151,7 +168,7 @@ class RoundContext:
 
     def with_target(self, target: Target) -> RoundContext:
         """Return the same context for another provider, model and endpoint."""
-        return replace(self, provider=providers.get(target.provider), model=target.model, endpoint=target.endpoint)
+        return replace(self, provider=target.provider, model=target.model, endpoint=target.endpoint)
 
     def message_update(self, message: Content) -> ThreadUpdate:
         """Return what a message of the application, such as a correction, adds to the conversation."""

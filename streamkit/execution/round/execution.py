@@ -59,6 +59,9 @@ class Schedule(Scheduler):
         super().__init__(limit)
         self._lock = threading.RLock()  # held for moments: nothing is waited for meanwhile
 
+    def __repr__(self) -> str:
+        return f"<Schedule limit={self.limit} running={self.running}>"
+
     def __reduce__(self) -> tuple[type[Schedule], tuple[int]]:
         # A copy, such as one in a copied configuration or another process, is another schedule with that limit.
         return type(self), (self.limit,)
@@ -172,6 +175,11 @@ class Execution:
         if not self._is_noticed:
             message = "tool calls were never run: await the execution, or enter it with async with"
             warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        stages = [self.round.stage(position) for position in range(len(self.round.calls))]
+        shown = "".join(f" {stage}={stages.count(stage)}" for stage in dict.fromkeys(stages))
+        return f"<Execution {'ended' if self.ended else 'open'} calls={len(stages)}{shown}>"
 
     # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
     # constructor raises, so the class has it too.

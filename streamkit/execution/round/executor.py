@@ -139,9 +139,9 @@ class Executor:
         pause_for_approval: bool,
     ) -> None:
         self.round = round
-        self.queue = EventQueue()
+        self.queue: EventQueue = EventQueue()
         self.warnings: list[StreamWarning] = []
-        self.paused = False
+        self.paused: bool = False
         self.started: set[int] = set()
         self.update: ThreadUpdate | None = None
         self._options = options

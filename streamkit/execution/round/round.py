@@ -79,9 +79,10 @@ class Round:
         provider: the provider whose format the messages have; default: the turn's.
         shape: the layout of calls and results in the conversation.
         callbacks: the caller's format callbacks.
-        block_reason: a sentence, if calls of this round may not run; it becomes their result.
-        block_after: how many calls may run before that.
+        blocked: a sentence for each call that may not run, by its id; it becomes the result.
         options: how the messages are rendered: the id policy, the requested model and endpoint, the ids in use.
+        origin: what made calls without a turn, as ``Turn.origin``. None: it is not known, so that their raw ids and
+            opaque state are sent to no provider.
 
     Attributes:
         turn: the turn, if there is one.
@@ -100,21 +101,21 @@ class Round:
         provider: ProviderName | str | Provider | None = None,
         shape: ThreadLayout = "batched",
         callbacks: FormatCallbacks | None = None,
-        block_reason: str | None = None,
-        block_after: int = 0,
+        blocked: Mapping[str, str] | None = None,
         options: RenderOptions | None = None,
+        origin: Mapping[str, str] | None = None,
     ) -> None:
         check_layout(shape)
-        self.turn = turn_or_calls if isinstance(turn_or_calls, Turn) else None
+        self.turn: Turn | None = turn_or_calls if isinstance(turn_or_calls, Turn) else None
         self.calls: tuple[ToolCall, ...] = ()
-        self.closed = False
+        self.closed: bool = False
         self.blocked_results: list[ToolResult] = []
         self._callbacks = callbacks or FormatCallbacks()
         self._layout: ThreadLayout = shape
         self._options = options or RenderOptions()
+        self._origin = dict(origin or {})
         self._warnings: list[StreamWarning] = []
-        self._block_reason = block_reason
-        self._block_after = block_after
+        self._blocked = blocked or {}
         self._assistant: Content | None = None  # of a restored round
         self._stages: list[CallStage] = []
         self._results: list[ToolResult | None] = []
@@ -187,7 +188,7 @@ class Round:
         """The assistant's content, with every call."""
         if self._assistant is not None:
             return self._assistant
-        return self.turn.content if self.turn is not None else build_assistant_content(self.calls, self._provider)
+        return self.turn.content if self.turn is not None else build_assistant_content(self.calls, self._origin)
 
     def stage(self, position: int) -> CallStage:
         """Return the stage of a call."""
@@ -335,11 +336,8 @@ class Round:
             if blocked is None and self.turn is not None and call.id not in executable:
                 reason = f"Not run: {reason_to_block(self.turn.error, self.turn.finish)}."
                 blocked = ToolResult(call, "canceled", error=reason)
-            elif blocked is None and self._block_reason is not None:
-                if not self._block_after:
-                    blocked = ToolResult(call, "canceled", error=self._block_reason)
-                else:
-                    self._block_after -= 1
+            elif blocked is None and call.id in self._blocked:
+                blocked = ToolResult(call, "canceled", error=self._blocked[call.id])
             result = None if blocked is None else to_sendable_result(blocked)
             self._stages.append("waiting" if result is None else result.status)
             self._results.append(result)
@@ -400,8 +398,7 @@ def _with_distinct_ids(calls: Iterable[ToolCall]) -> tuple[list[ToolCall], list[
     return list(distinct.values()), warnings
 
 
-def build_assistant_content(calls: Sequence[ToolCall], provider: Provider | None) -> Content:
-    """Return the assistant's content with these calls."""
-    origin = {} if provider is None else {"provider": provider.name}
+def build_assistant_content(calls: Sequence[ToolCall], origin: dict[str, str]) -> Content:
+    """Return the assistant's content with these calls, which have this origin, empty if it is not known."""
     blocks = [dict(to_tool_call_block(call, origin)) for call in calls]
     return Content.model_validate({"speaker": "ai", "blocks": blocks})  # such calls may be the caller's own

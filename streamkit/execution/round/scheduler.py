@@ -70,9 +70,9 @@ class Scheduler:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise UsageError(f"limit must be the number of tools that may run at once, at least 1, not {limit!r}")
         self.limit = limit
-        self.running = 0
-        self.is_shared = False
-        self.has_abandoned = False
+        self.running: int = 0
+        self.is_shared: bool = False
+        self.has_abandoned: bool = False
         self._by_key: dict[tuple[Hashable, int], _ScheduledCall] = {}  # the calls that have not ended
         self._executions: dict[Hashable, _Execution] = {}  # by owner, in order of their first call
         self._by_tool: dict[Tool, list[_ScheduledCall]] = {}  # ready or started, of all owners, in order

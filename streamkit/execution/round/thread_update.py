@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -36,7 +36,6 @@ __all__ = [
     "build_thread_update",
     "check_layout",
     "decode_thread_update",
-    "mark_interrupted",
     "reason_to_batch",
     "signature_fields",
     "to_sendable_result",
@@ -108,7 +107,7 @@ def reason_to_batch(assistant: Content, provider: Provider | None) -> str | None
     """
     blocks = assistant.blocks
     if provider is not None:  # signatures of another provider are not sent to this one
-        blocks = [block for block in blocks if block.metadata.get("provider", provider.name) == provider.name]
+        blocks = [block for block in blocks if provider.traits.is_from_provider(block.metadata)]
     fields = signature_fields(provider)
     if any(not fields.isdisjoint(block.metadata) for block in blocks):
         return "the provider signed them as one step"
@@ -200,6 +199,9 @@ def build_thread_update(
         options: of rendering.
     """
     warnings: list[StreamWarning] = []
+    if assistant.metadata.get("interrupted"):
+        message = "the response was cut off; what came of it is kept, marked as interrupted"
+        warnings.append(StreamWarning("turn_interrupted", message))
     assistant, changed = _apply_approved_arguments(assistant, results)
     is_split = layout == "sequential" or callbacks.call is not None
     stays_together = reason_to_batch(assistant, provider) if is_split and len(results) > 1 else None
@@ -278,18 +280,6 @@ def _group(
         answers = create_stored(Content, speaker="tool", blocks=blocks, metadata={})
         pairs.append([part, answers] if part.blocks else [answers])
     return pairs
-
-
-def mark_interrupted(update: ThreadUpdate) -> ThreadUpdate:
-    """Return the update of a turn that was stopped, with its assistant's contents marked.
-
-    A provider keeps no item of a response that it has not completed, so a renderer must not refer to one by its id.
-    """
-    contents = [
-        copy_with(content, metadata={**content.metadata, "interrupted": True}) if content.speaker == "ai" else content
-        for content in update.contents
-    ]
-    return replace(update, contents=contents)
 
 
 def _render(

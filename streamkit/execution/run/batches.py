@@ -67,8 +67,8 @@ class BatchReader:
         self._stopped: anyio.Event | None = None  # set when that task has stopped, because another one closes this
         self._is_interrupted = False  # that task was cancelled from here
         self._is_canceled = False
-        self.is_closed = False
-        self.is_exhausted = False
+        self.is_closed: bool = False
+        self.is_exhausted: bool = False
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events."""

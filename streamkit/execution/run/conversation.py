@@ -8,17 +8,19 @@ each round does not store the conversation each round. This module must not depe
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
 from streamkit.calls import StreamWarning, ToolResult
 from streamkit.errors import UsageError
-from streamkit.execution.durable.entries import HistoryChange, find_added
-from streamkit.execution.durable.recorder import Recorder
+from streamkit.execution.durable.entries import HistoryChange, RunEntry, find_added
+from streamkit.execution.durable.recorder import Checkpoint, Recorder
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeEveryRequest, RoundContext, check_hook
+from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.options import LoopOptions
 from streamkit.history import Content
@@ -82,6 +84,7 @@ class Conversation:
         context: what the first request is made from.
         options: how rounds are made.
         run_key: the stable name of the run.
+        outer: the run that it is inside of; None if it is inside of none.
 
     Attributes:
         context: what the next request is made from.
@@ -90,17 +93,23 @@ class Conversation:
         recorder: makes the entries of the run; None if it has no ``checkpoint``.
         deadline: when its time limit passes, by the event loop's clock; infinity without one.
         inbox: what was sent to the run and not added to the conversation.
+        attempts: how often calls may have run before, by their ids.
     """
 
-    def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
-        self.context = context
+    def __init__(
+        self, context: RoundContext, options: LoopOptions, run_key: str, outer: OuterRun | None = None
+    ) -> None:
+        self.context: RoundContext = context
+        self._outer = outer
+        self.attempts: Counter[str] = Counter()
+        self._inner: dict[str, list[RunEntry]] = {}  # the stored entries of runs inside of calls, by run key
         self.contents: list[Content] = []
         self.results: list[ToolResult] = []
         self._warnings = RunWarnings()
         self.run_key = run_key
         self.options = options
         self.layout = options.execution.layout
-        self.deadline = inf
+        self.deadline: float = inf
         self.recorder: Recorder | None = None
         if options.checkpoint is not None:
             self.recorder = Recorder(options.checkpoint, run_key, self.layout)
@@ -117,6 +126,9 @@ class Conversation:
         self.contents = list(state.contents)
         self._base_count = len(self.contents)
         self.inbox.extend(state.messages)
+        self.attempts.update(state.attempts)
+        for nested in state.nested:
+            self._inner.setdefault(nested.entry.run_key, []).append(nested.entry)
         if self.recorder is not None:
             self._recorded_messages = len(state.messages) if state.position else 0
             recorded = [result.call_id for result in state.results]
@@ -134,6 +146,24 @@ class Conversation:
         self.context = self._base = self.context.with_update(update, is_round_over=is_round_over)
         self._correction = None
         self._base_count, self._derived = len(self.contents), self.context.messages
+
+    def append_answer(self, turn: Turn, *, is_round_over: bool) -> None:
+        """Append a turn without calls.
+
+        Its messages are needed by a run with a ``thread`` only. Else they would be rendered for the warnings alone,
+        which is done when these are read.
+        """
+        layout, context = self.layout, self.context
+
+        def update() -> ThreadUpdate:
+            return Round(turn, shape=layout, options=context.render_options).update()
+
+        if context.messages is not None:
+            self.append(update(), is_round_over=is_round_over)
+            return
+        self._warnings.add_changes_of(update)
+        content = turn.content
+        self.append(ThreadUpdate([], [content] if content.blocks else [], []), is_round_over=is_round_over)
 
     # ---------------------------------------------------------------- what is sent to it, and what hooks change
 
@@ -235,3 +265,24 @@ class Conversation:
             else:
                 thread = base.messages
         await self.recorder.request(context, pauses, history, thread, self._correction, change, added)
+
+    # ---------------------------------------------------------------- its calls, and runs inside them
+
+    @property
+    def fence(self) -> int | None:
+        """The number of the claim on it; None without one."""
+        return None if self.recorder is None else self.recorder.fence
+
+    def attempt(self, call_id: str) -> int:
+        """Return the number of the attempt at a call, from 1."""
+        return self.attempts[call_id] + 1
+
+    def inner_checkpoint(self, call_id: str) -> Checkpoint | None:
+        """Return the checkpoint of a run inside a call; None if this run has none."""
+        return None if self.recorder is None else self.recorder.nested(call_id)
+
+    def inner_entries(self, run_key: str) -> list[RunEntry]:
+        """Remove and return the stored entries of a run inside a call; none if it is new."""
+        if self._outer is not None:
+            return self._outer.inner_entries(run_key)
+        return self._inner.pop(run_key, [])

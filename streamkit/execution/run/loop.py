@@ -29,6 +29,7 @@ from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.history.content import to_contents
 from streamkit.output import OutputType
+from streamkit.providers.contract.output_form import check_tool_names
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
 from streamkit.providers.registry import ProviderName
@@ -103,7 +104,7 @@ def run_loop(
             ``context.model`` and ``context.endpoint`` if it is a ``Target``, and the run continues with the one that
             succeeded. Not with a ``thread``.
         budget: ``Budget(tokens=None, cost=None, calls=None, price=None)``, or the number of ``tokens``.
-        turn: ``TurnOptions(limits=None, leaked_markup="keep")``: how each ``Turn`` is read.
+        turn: ``TurnOptions(limits=None, leaked_markup="keep", repair_arguments=False)``: how each ``Turn`` is read.
         before_follow_up: one hook or several, called with the ``RoundContext`` before the request of each round but the
             first: ``async (context) -> RoundContext | None``. What it returns (``dataclasses.replace(context, ...)``)
             replaces the context: other tools, a shorter history, another provider.
@@ -145,8 +146,10 @@ def run_loop(
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     tools_by_name = to_tools(tools)
+    if output is not None:
+        check_tool_names(tools_by_name)
     if not isinstance(turn, TurnOptions):
-        raise UsageError(f"turn must be TurnOptions(limits=..., leaked_markup=...), not {turn!r}")
+        raise UsageError(f"turn must be TurnOptions(limits=..., leaked_markup=..., repair_arguments=...), not {turn!r}")
     options = LoopOptions(
         create_new_stream,
         ExecutionOptions(tools_by_name, to_schedule(limit), shape, Timeouts.of(timeouts), deps, approve, around_call),

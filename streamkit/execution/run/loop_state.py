@@ -7,20 +7,17 @@ limit.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec import structs
 
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
-from streamkit.errors import InvalidOutput, StreamInterrupted
+from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
-from streamkit.execution.durable.entries import RunEntry
-from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.one_call.prepare import awaits_client, unknown_outcome_result
@@ -29,16 +26,17 @@ from streamkit.execution.round.execution import Execution
 from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
-from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.conversation import Conversation
 from streamkit.execution.run.options import LoopOptions, Spending
-from streamkit.execution.run.output import RunOutput, correction
 from streamkit.execution.run.request import StreamRequest
-from streamkit.history.content import TextBlock, ToolCallBlock
+from streamkit.history.content import TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools
+
+if TYPE_CHECKING:
+    from streamkit.execution.run.output import RunOutput
 
 __all__ = [
     "LoopState",
@@ -46,6 +44,7 @@ __all__ = [
 ]
 
 
+_LAST_ROUND = "Not run: this was the last round, in which no such tool can be called."
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 
@@ -99,49 +98,50 @@ class LoopState(Conversation):
     def __init__(
         self, context: RoundContext, options: LoopOptions, run_key: str, outer: OuterRun | None = None
     ) -> None:
-        super().__init__(context, options, run_key)
+        super().__init__(context, options, run_key, outer)
         self.turn: Turn | None = None
         self.ended: Ended | None = None
-        self.rounds = 0
+        self.rounds: int = 0
         self.pending: list[ToolCall] = []
         self.state: RunState | None = None
         self._fallbacks = options.retries.targets()
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
-        self._outer = outer
         self._spending = Spending(options.budget, outer=outer)
         self._on_overflow = options.retries.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
-        self._output = None if options.output is None else RunOutput(options.output, options.retries.output)
+        self._output: RunOutput[Any] | None = None
+        if options.output is not None:
+            from streamkit.execution.run.output import RunOutput  # most runs have none
+
+            self._output = RunOutput(options.output, options.retries.output)
+        self._final_result: ToolResult | None = None  # of a tool that has ended the run
+        self._check_tools()
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
-        self.pauses = 0
+        self.pauses: int = 0
         self.metadata: dict[str, Any] = {}
-        self._attempts: Counter[str] = Counter()  # how often calls may have run before
         self._inner_calls = 0
-        self._inner: dict[str, list[RunEntry]] = {}  # the stored entries of runs inside of calls, by run key
 
     def resume(
         self, state: RunState, approvals: Mapping[str, Approval | bool], results: Mapping[str, ToolResult]
     ) -> None:
         """Start from a run that was left."""
         self.restore(state)
-        blocks = [block for content in state.contents for block in content.blocks]
-        calls = [block for block in [*blocks, *state.calls] if isinstance(block, (ToolCallBlock, ToolCall))]
-        count = sum(call.name != OUTPUT_TOOL for call in calls) + state.nested_calls
+        count = self._count_earlier_calls(state) + state.nested_calls
         self._spending = Spending(self.options.budget, state.usage, state.cost, count, self._outer)
         self._breaker = CircuitBreaker(state.failures)
         self.pauses = state.pauses
         self._inner_calls = state.nested_calls
         self.metadata = dict(state.metadata)
-        for nested in state.nested:
-            self._inner.setdefault(nested.entry.run_key, []).append(nested.entry)
         if self._output is not None:
             self._output.restore(state.calls, state.results)
         if state.assistant is None:
             return
         self.rounds = state.round + 1
-        texts = [block for block in state.assistant.blocks if isinstance(block, TextBlock)]
+        keys = [self._turn_key(state.round, pauses) for pauses in range(state.pauses)]  # of the parts before a pause
+        parts = [content for content in state.contents if content.metadata.get("turn_key") in keys]
+        texts = [block for part in [*parts, state.assistant] for block in part.blocks if isinstance(block, TextBlock)]
         self._previous_text = "".join([block.text for block in texts if not block.metadata.get("refusal")])
         self.resumed_outcome = state.outcome
         calls_left, tools = state.to_round(self.context, self.layout), self.offered_tools()
@@ -156,9 +156,20 @@ class LoopState(Conversation):
                 calls_left.blocked_results += [] if result is None else [result]
             elif not tool.once and (tool.approval == "allow" or call.id in state.approvals):
                 repeated.append(call.id)
-        self._attempts = Counter(state.attempts)
-        self._attempts.update(repeated)
+        self.attempts.update(repeated)
         self.resumed = ResumedRound(calls_left, approvals, results, repeated)
+
+    def _count_earlier_calls(self, state: RunState) -> int:
+        """Return how many calls of a run that was left count for ``Budget.calls``."""
+        blocks = [block for content in state.contents for block in content.blocks]
+        results = [block for block in blocks if isinstance(block, ToolResponseBlock)]
+        # Of an earlier round only those of a response that the provider had paused are canceled.
+        canceled = {result.call_id for result in results if result.status == "canceled"}
+        calls = [block for block in blocks if isinstance(block, ToolCallBlock) and block.id not in canceled]
+        names = [call.name for call in calls if "state" not in call.metadata]  # else it was not complete
+        if state.outcome != "pause":
+            names += [call.name for call in state.calls if call.state == "complete"]
+        return sum(self._output is None or name != OUTPUT_TOOL for name in names)
 
     @property
     def schedule(self) -> Scheduler:
@@ -172,7 +183,9 @@ class LoopState(Conversation):
 
     @property
     def output(self) -> Any:
-        """The structured output of the run; None before it is there."""
+        """The output of the run, structured or the value of a tool that has ended it; None before it is there."""
+        if self._final_result is not None:
+            return self._final_result.value
         return None if self._output is None else self._output.value
 
     @property
@@ -216,9 +229,19 @@ class LoopState(Conversation):
         return self.context.round >= self.options.max_rounds - 1
 
     def start_round(self) -> RoundStarted:
-        """Start the round of the context, and return its event."""
-        if self.is_last_round and self.context.tools:
-            self.context = replace(self.context, tool_choice="none")
+        """Start the round of the context, and return its event.
+
+        Raises:
+            UsageError: the tools of the context do not fit the output of the run.
+        """
+        self._check_tools()
+        if self.is_last_round and self.context.tools:  # only the output can follow
+            ending = [tool for tool in self.context.tools if tool.ends_run]
+            choices = [None, "auto", "none", "required", *[tool.name for tool in ending]]
+            choice = self.context.tool_choice if self.context.tool_choice in choices else None
+            self.context = replace(
+                self.context, tools=ending or self.context.tools, tool_choice=choice if ending else "none"
+            )
         self.rounds = self.context.round + 1
         self._release_turn()
         if not self.pauses:  # else the round is continued
@@ -228,20 +251,18 @@ class LoopState(Conversation):
     def create_round(self, turn: Turn, context: RoundContext, block_reason: str | None = None) -> Round:
         """Return the calls of a turn; with a reason to block them, each gets that as its result.
 
-        Without one, the calls that the budget does not cover are blocked.
+        Without one, those of the last round are blocked, unless one of them may give the run its output, and those that
+        the budget does not cover.
         """
-        calls_left = self.calls_left
-        block_after = 0
-        if block_reason is None and calls_left is not None and turn.closed and not self.calls_output(turn):
-            self._spending.add_calls(len(turn.executable))
-            block_reason, block_after = _NO_CALLS_LEFT, calls_left
-        return Round(
-            turn,
-            shape=self.layout,
-            block_reason=block_reason,
-            block_after=block_after,
-            options=context.render_options,
-        )
+        calls = turn.executable if turn.closed else []  # of an open turn all may run: it is not the last round
+        if block_reason is None and self.is_last_round and not any(map(self._may_end_run, calls)):
+            block_reason = _LAST_ROUND
+        if block_reason is not None:
+            blocked = dict.fromkeys([call.id for call in calls], block_reason)
+        else:
+            counted = [call for call in calls if self._output is None or call.name != OUTPUT_TOOL]
+            blocked = dict.fromkeys([call.id for call in self._spending.count_calls(counted)], _NO_CALLS_LEFT)
+        return Round(turn, shape=self.layout, blocked=blocked, options=context.render_options)
 
     def create_request(self, pauses: int) -> StreamRequest:
         """Return the next request of the round.
@@ -249,9 +270,7 @@ class LoopState(Conversation):
         Args:
             pauses: how often the provider has paused the turn.
         """
-        turn_key = f"{self.run_key}:{self.context.round}"
-        if pauses:  # a continued turn is another one: without ids from the wire its calls would have the same ids
-            turn_key = f"{turn_key}.{pauses}"
+        turn_key = self._turn_key(self.context.round, pauses)
 
         def create_turn(context: RoundContext) -> Turn:
             self._release_turn()
@@ -260,6 +279,7 @@ class LoopState(Conversation):
                 turn_key=turn_key,
                 limits=self.options.turn.limits,
                 leaked_markup=self.options.turn.leaked_markup,
+                repair_arguments=self.options.turn.repair_arguments,
                 endpoint=context.endpoint,
                 model=context.model,
                 used_ids=context.call_ids,
@@ -277,6 +297,10 @@ class LoopState(Conversation):
             on_overflow=None if self._on_overflow is None else self._shorten,
             limits=limits if limits.is_limited else None,
         )
+
+    def _turn_key(self, round: int, pauses: int) -> str:
+        """Return the key of a turn. That of a continued one is another: its calls would get the ids of earlier ones."""
+        return f"{self.run_key}:{round}.{pauses}" if pauses else f"{self.run_key}:{round}"
 
     async def _shorten(self, error: StreamError, context: RoundContext) -> RoundContext | None:
         hook, self._on_overflow = self._on_overflow, None
@@ -309,6 +333,25 @@ class LoopState(Conversation):
         offered = to_tools(self.context.tools)
         return offered if self._output is None else {**offered, OUTPUT_TOOL: self._output.tool}
 
+    def _check_tools(self) -> None:
+        """Check that the tools fit the output.
+
+        Raises:
+            UsageError: the run has an output, and a tool has the name of its tool, or ends the run with another one.
+        """
+        for tool in [] if self._output is None else self.context.tools:
+            if tool.name == OUTPUT_TOOL:
+                raise UsageError(f"{OUTPUT_TOOL} is the name of the tool for the run's output: rename your tool")
+            if tool.ends_run:
+                raise UsageError(
+                    f"{tool.name} ends the run with its value, and output= asks for another output: pass one of the two"
+                )
+
+    def _may_end_run(self, call: ToolCall) -> bool:
+        """Return True if a completed result of the call ends the run."""
+        tool = self.offered_tools().get(call.name)
+        return tool is not None and tool.ends_run
+
     def create_execution(
         self,
         calls: Round,
@@ -328,10 +371,6 @@ class LoopState(Conversation):
         )
         return Execution(calls, options, approvals=approvals, results=results, pause_for_approval=True)
 
-    def calls_output(self, turn: Turn) -> bool:
-        """Return True if a turn calls the tool of the structured output, which runs in the last round too."""
-        return self._output is not None and self._output.is_called(turn)
-
     def check_output(self) -> InvalidOutput | None:
         """Read the output after a round, and let the model correct a wrong one; return the error that ends the run."""
         if self._output is None:
@@ -347,26 +386,8 @@ class LoopState(Conversation):
                 return error
             self.ended = None
             if is_answered:
-                self.correct(correction(error))
+                self.correct(self._output.correction(error))
         return None
-
-    def append_answer(self, turn: Turn, *, is_round_over: bool) -> None:
-        """Append a turn without calls.
-
-        Its messages are needed by a run with a ``thread`` only. Else they would be rendered for the warnings alone,
-        which is done when these are read.
-        """
-        layout, context = self.layout, self.context
-
-        def update() -> ThreadUpdate:
-            return Round(turn, shape=layout, options=context.render_options).update()
-
-        if context.messages is not None:
-            self.append(update(), is_round_over=is_round_over)
-            return
-        self._warnings.add_changes_of(update)
-        content = turn.content
-        self.append(ThreadUpdate([], [content] if content.blocks else [], []), is_round_over=is_round_over)
 
     def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
@@ -402,6 +423,10 @@ class LoopState(Conversation):
         """Return why the run ends after a round, or None if it continues."""
         if outcome is not None and outcome != "pause":
             return outcome
+        completed = [result for result in results if result.status == "completed" and self._may_end_run(result.call)]
+        if completed and self._output is None:
+            self._final_result = completed[0]
+            return "answered"
         if self.is_out_of_time():
             return "timed_out"
         if self.is_over_budget():
@@ -415,15 +440,6 @@ class LoopState(Conversation):
         return self._spending.is_over_budget(self.turn)
 
     # ---------------------------------------------------------------- its calls, and runs inside them
-
-    @property
-    def fence(self) -> int | None:
-        """The number of the claim on it; None without one."""
-        return None if self.recorder is None else self.recorder.fence
-
-    def attempt(self, call_id: str) -> int:
-        """Return the number of the attempt at a call, from 1."""
-        return self._attempts[call_id] + 1
 
     @property
     def price(self) -> Callable[[Turn], float] | None:
@@ -446,16 +462,6 @@ class LoopState(Conversation):
         self._inner_calls += calls
         self._spending.add_calls(calls)
 
-    def inner_checkpoint(self, call_id: str) -> Checkpoint | None:
-        """Return the checkpoint of a run inside a call; None if this run has none."""
-        return None if self.recorder is None else self.recorder.nested(call_id)
-
-    def inner_entries(self, run_key: str) -> list[RunEntry]:
-        """Remove and return the stored entries of a run inside a call; none if it is new."""
-        if self._outer is not None:
-            return self._outer.inner_entries(run_key)
-        return self._inner.pop(run_key, [])
-
     def check_usage(self, turn: Turn | None) -> list[Event]:
         """Return a warning, once a run, if a turn without usage keeps the budget from being checked."""
         if turn is None or not self._spending.misses_usage(turn):
@@ -469,6 +475,7 @@ class LoopState(Conversation):
         if self.ended not in ("answered", "refusal", "filtered", "length") or is_limited or not await self.receive():
             return False
         self.ended = None
+        self._final_result = None
         if self._output is not None:
             self._output.clear()
         return True

@@ -22,6 +22,7 @@ from streamkit.calls import CallKind, CallRef, Finish, ToolResult
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    BlockStarted,
     Citation,
     Event,
     Failed,
@@ -377,7 +378,19 @@ _HANDLERS: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] 
 }
 #: The events that change nothing about a client's call.
 _OF_NO_CALL: frozenset[type] = frozenset(
-    {ResponseStarted, Text, Reasoning, Refusal, ServerTool, Citation, File, UsageReport, Warned, LogProbabilities}
+    {
+        ResponseStarted,
+        BlockStarted,
+        Text,
+        Reasoning,
+        Refusal,
+        ServerTool,
+        Citation,
+        File,
+        UsageReport,
+        Warned,
+        LogProbabilities,
+    }
     | {Unknown, ToolAwaitingApproval, ToolAwaitingResult, RunEnded}
 )
 check_total("streamkit.execution.run.notifications", {*_HANDLERS, *_OF_NO_CALL}, get_args(Event))

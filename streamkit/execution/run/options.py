@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from streamkit import providers
 from streamkit.accumulator import Limits
-from streamkit.calls import Usage
+from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.one_call.nested import OuterRun
@@ -48,8 +48,9 @@ class Budget(Struct, frozen=True):
         tokens: input and output tokens of all requests; the run ends ``budget`` after the round that exceeds them, if
             the model would be asked again. None for no limit.
         cost: the same for the sum of ``price``.
-        calls: calls of tools. Further calls get ``canceled`` results, and the run ends ``budget`` after that round; the
-            call of a structured output does not count. With it no call starts before its turn ends.
+        calls: calls of tools that may run, also if they are denied then, or fail. Further calls get ``canceled``
+            results, and the run ends ``budget`` after that round; the call of a structured output does not count. With
+            it no call starts before its turn ends.
         price: the cost of a turn with usage, called once for each: ``turn.usage``, ``turn.model`` and ``turn.provider``
             have the facts, ``streamkit.bridges.prices`` list prices. Any currency, that of ``cost``. None if there are
             no prices.
@@ -189,7 +190,7 @@ class Spending:
 
     @property
     def calls_left(self) -> int | None:
-        """How many calls may still run; None if that is not limited."""
+        """How many calls may still run, in the budget of the run around this one too; None if that is not limited."""
         own = None if self._budget.calls is None else max(0, self._budget.calls - self._calls)
         outer = None if self._outer is None else self._outer.calls_left
         return own if outer is None else outer if own is None else min(own, outer)
@@ -199,6 +200,12 @@ class Spending:
         self._calls += calls
         if self._outer is not None:
             self._outer.spend_calls(calls)
+
+    def count_calls(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+        """Count the calls of a turn; return those that may not run, because none is left for them."""
+        left = self.calls_left
+        self.add_calls(len(calls))
+        return [] if left is None else calls[left:]
 
     def is_over_budget(self, turn: Turn | None) -> bool:
         """Return True if all turns together have spent more than a limit."""
@@ -270,10 +277,12 @@ class TurnOptions(Struct, frozen=True):
     Attributes:
         limits: the upper bounds of a turn; None for the default ones.
         leaked_markup: what happens with tool-call markup in the text, as for ``Turn``.
+        repair_arguments: whether arguments with errors that have one meaning only are repaired, as for ``Turn``.
     """
 
     limits: Limits | None = None
     leaked_markup: LeakedMarkup = "keep"
+    repair_arguments: bool = False
 
 
 class LoopOptions(Struct, frozen=True):

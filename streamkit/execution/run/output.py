@@ -14,10 +14,9 @@ from streamkit.errors import InvalidOutput, ToolFailed
 from streamkit.execution.durable.entries import StoredResult
 from streamkit.history import Content
 from streamkit.output import OUTPUT_TOOL, Growing, OutputType
-from streamkit.reading.turn import Turn
 from streamkit.tools import Tool, ToolContext
 
-__all__ = ["RunOutput", "correction"]
+__all__ = ["RunOutput"]
 
 T = TypeVar("T")
 
@@ -37,8 +36,11 @@ class RunOutput(Generic[T]):
 
     def __init__(self, output_type: OutputType[T], retries: int) -> None:
         self.value: T | None = None
-        self.is_set = False
-        self.tool = Tool(self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"})
+        self.is_set: bool = False
+        schema = {"type": "object"}
+        self.tool: Tool[..., Any] = Tool(
+            self._accept, name=OUTPUT_TOOL, description="", parameters=schema, ends_run=True
+        )
         self._type = output_type
         self._retries = retries
         self._failures = 0  # rounds with a wrong output
@@ -89,11 +91,6 @@ class RunOutput(Generic[T]):
         """True if the model may correct a wrong output in a further round."""
         return self._failures <= self._retries
 
-    def is_called(self, turn: Turn) -> bool:
-        """Return True if a turn calls the tool of the output."""
-        return any(call.name == OUTPUT_TOOL for call in turn.executable)
-
-
-def correction(error: InvalidOutput) -> Content:
-    """Return the message in which the model reads why its text is not the output."""
-    return Content.human(f"{error}. Reply with the corrected output, and with nothing else.")
+    def correction(self, error: InvalidOutput) -> Content:
+        """Return the message in which the model reads why its text is not the output."""
+        return Content.human(f"{error}. Reply with the corrected output, and with nothing else.")

@@ -16,13 +16,14 @@ from typing import Any
 
 import anyio
 
-from streamkit.calls import StreamError, StreamWarning
+from streamkit.calls import FailedRequest, StreamError, StreamWarning
 from streamkit.errors import UsageError
 from streamkit.events import Event, Warned
 from streamkit.execution.round.context import CreateStream, RoundContext, Target
+from streamkit.execution.round.policies import turn_error
 from streamkit.execution.run.batches import Batches
 from streamkit.reading.source import Source, is_readable
-from streamkit.reading.source_failure import is_io_failure, is_programming_error
+from streamkit.reading.source_failure import find_address, is_io_failure, is_programming_error
 from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
@@ -60,6 +61,7 @@ class StreamRequest:
         exception: what ``create_new_stream`` or the stream raised; None if nothing was.
         has_events: the first event has arrived, so that no other attempt will follow.
         warnings: of attempts that failed.
+        failures: the attempts that failed.
     """
 
     def __init__(
@@ -79,11 +81,12 @@ class StreamRequest:
         self._fallbacks = fallbacks
         self._on_overflow = on_overflow
         self._limits = limits
-        self.context = context
+        self.context: RoundContext = context
         self.turn: Turn | None = None
         self.exception: Exception | None = None
-        self.has_events = False
+        self.has_events: bool = False
         self.warnings: list[StreamWarning] = []
+        self.failures: list[FailedRequest] = []
 
     async def batches(self, follow: Callable[[list[Event]], Awaitable[list[Event]]] | None = None) -> Batches:
         """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
@@ -118,28 +121,32 @@ class StreamRequest:
                         yield batches if reading.next_input is None else reading
                     early_events = []
                 self.exception = source.exception
-            error = turn.error
+            error, failed_with = turn.error, turn_error(turn)
+            if failed_with is not None:
+                self.failures.append(turn.failed_request(failed_with, find_address(self.exception)))
             if self.has_events or error is None:
                 if early_events:
                     yield early_events
                 return
+            failure = f"{self.failures[-1].target} failed with {error.kind}: {error.message}"
             if (shorter := await self._shorten(error)) is not None:
                 attempts = 0
                 self.context = shorter
-                message = f"{error.message}; the request is made again with the history of on_overflow"
+                message = f"{failure}; the request is made again with the history of on_overflow"
                 yield [self._warn("history_shortened", message)]
                 continue
             may_retry = attempts <= self._retries and is_retryable(error, self.exception)
             wait = delay(error, attempts, random.random()) if may_retry else None  # noqa: S311
             if wait is not None and self._is_in_time(wait):
-                message = f"{error.kind}: {error.message}; the request is made again in {wait:.1f} seconds"
+                message = f"{failure}; the request is made again in {wait:.1f} seconds"
                 yield [self._warn("request_retried", message)]
                 await anyio.sleep(wait)
             elif self._fallbacks and self._is_in_time(0):
                 attempts = 0
-                message = f"{self.context.provider.name} failed with {error.kind}: {error.message}"
                 self.context = self.context.with_target(self._fallbacks.pop(0))
-                yield [self._warn("provider_fallback", f"{message}; the next provider is {self.context.provider.name}")]
+                model = "" if self.context.model is None else f", model {self.context.model}"
+                message = f"{failure}; the next provider is {self.context.provider.name}{model}"
+                yield [self._warn("provider_fallback", message)]
             else:
                 yield early_events
                 return

@@ -41,7 +41,7 @@ from streamkit.execution.round.policies import (
 )
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import OccupiedPlace
-from streamkit.execution.round.thread_update import ThreadUpdate, mark_interrupted
+from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.batches import Batches, BatchReader
 from streamkit.execution.run.loop_state import LoopState, ResumedRound
 from streamkit.execution.run.request import StreamRequest
@@ -55,8 +55,6 @@ __all__ = [
 ]
 
 MAX_PAUSES = 8  #: how often in a row a paused turn is continued
-
-_LAST_ROUND = "Not run: this was the last round, in which no tools can be called."
 
 _NOT_STARTED = "Not run: canceled before it began."
 
@@ -138,13 +136,12 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
             yield [to_result_event(result) for result in update.results]
             state.ended = "timed_out" if error.kind == "timed_out" else None
             started = [] if execution is None else execution.started
-            raise StreamInterrupted(error, turn, started) from request.exception
+            raise StreamInterrupted(error, turn, started, request.failures) from request.exception
         outcome = turn_outcome(turn)
         has_calls = bool(turn.calls)
         calls: Round | None = None
         if execution is None and (has_calls or state.recorder is not None):
-            is_blocked = is_last and not state.calls_output(turn)
-            calls = state.create_round(turn, state.context, block_reason=_LAST_ROUND if is_blocked else None)
+            calls = state.create_round(turn, state.context)
             await state.record_response(turn, calls, outcome)
         is_handled = True
         if execution is None and not has_calls:
@@ -183,8 +180,6 @@ async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) 
             execution = state.create_execution(calls)
         execution.cancel_pending()
         update = execution.update if execution.ended else execution.close_without_running()
-        if turn.finish is None or turn_error(turn) is not None:
-            update = mark_interrupted(update)
         for result in execution.started:
             if result.metadata.get("effects_possible"):
                 message = f"a call of {result.call.name} had started before its turn ended; it may have had effects"

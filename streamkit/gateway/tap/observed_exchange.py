@@ -177,7 +177,7 @@ class ObservedExchange:
     def __init__(self, key: int, start: ExchangeStart, pause: Callable[[], object] | None = None) -> None:
         self.key = key
         self.rows: deque[bytes] = deque()
-        self.first_row = 0
+        self.first_row: int = 0
         self._secrets = start.secrets
         self._model = start.model or _named_model(start.request)
         request = None if start.request is None else request_text(start.request, start.secrets, pause)
@@ -186,10 +186,8 @@ class ObservedExchange:
         self._size = 0  # bytes of the rows
         self.turn: Turn | None = None
         if start.provider is not None:
-            # Some wires have no response id; only the ids of calls depend on the key.
-            self.turn = Turn(
-                start.provider, f"exchange_{key}", endpoint=start.address, model=start.upstream_model or self._model
-            )
+            # Without a turn_key, like any other reader of the recording, so that the calls have the same ids.
+            self.turn = Turn(start.provider, endpoint=start.address, model=start.upstream_model or self._model)
         framing = self.turn.provider.traits.framing if self.turn is not None else "sse"
         self._body = ResponseBody(framing, DEFAULT_LIMIT, failed=False)
         self._pieces = FramePieces()

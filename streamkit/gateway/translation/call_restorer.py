@@ -139,7 +139,7 @@ class CallRestorer:
         self._names = ToolNames(request.tools, traits)
         self._has_custom_calls = traits.custom_calls
         self._texts: dict[str, TextArgument] = {}  # of unwrapped calls, by the call's id
-        self.is_needed = bool(self._names.changes) or any(
+        self.is_needed: bool = bool(self._names.changes) or any(
             isinstance(tool, ToolDefinition)
             and (tool.namespace is not None or tool.kind == "custom" or CLIENT_TOOL in tool.metadata)
             for tool in request.tools

@@ -43,6 +43,7 @@ _ITEM_FIELDS = ("item_id", _PHASE, "agent", "audio")
 #: The events that carry state, that state may precede, or that are counted.
 _CARRYING = frozenset({Reasoning, BlockEnded, ToolCallStart, ToolCallReady})
 _DEEPEST = 8
+_NO_BLOCK = -1  # the number of a block that the turn does not have
 #: The metadata of a block that does not belong to a provider.
 _NEUTRAL_METADATA = ("cache", "namespace", "raw_arguments", "state")
 
@@ -72,8 +73,8 @@ class StateCarrier:
         self._carries_plain_reasoning = (upstream.traits.plain_reasoning and upstream.name != provider.name) or (
             provider.traits.signs_reasoning and not (upstream.traits.signs_reasoning and self._is_same_wire)
         )
-        self._reasoning: dict[int, list[str]] = {}  # the text of the open block, by choice
-        self._kinds: dict[int, str] = {}
+        self._reasoning: dict[tuple[int, int], list[str]] = {}  # the texts of open blocks, by choice and block
+        self._kinds: dict[tuple[int, int], str] = {}
         self._counts: defaultdict[tuple[int, str], int] = defaultdict(int)  # of calls, by choice and name
         self._numbers: dict[str, int] = {}  # by the call's id, its position among the calls of its name
         self._text_counts: defaultdict[int, int] = defaultdict(int)  # by choice
@@ -112,8 +113,8 @@ class StateCarrier:
                 states = self._unwritten.pop(event.choice, [])
                 result += [self._reasoning_event(state, event.choice, has_text=False) for state in states]
             if isinstance(event, Reasoning):
-                self._reasoning.setdefault(event.choice, []).append(event.text)
-                self._kinds[event.choice] = event.kind
+                self._reasoning.setdefault((event.choice, event.block), []).append(event.text)
+                self._kinds[event.choice, event.block] = event.kind
                 result.append(event)
             elif isinstance(event, BlockEnded):
                 result.append(self._carry_block(event))
@@ -144,8 +145,8 @@ class StateCarrier:
                 return event
             metadata = self._carry_text(event) if event.kind == "text" else {}
             return structs.replace(event, signature=None, metadata=metadata)
-        text = "".join(self._reasoning.pop(event.choice, ()))
-        kind = self._kinds.pop(event.choice, "text")
+        text = "".join(self._reasoning.pop((event.choice, event.block), ()))
+        kind = self._kinds.pop((event.choice, event.block), "text")
         has_state = event.signature is not None or bool(event.metadata)
         if not has_state and not (text and self._carries_plain_reasoning):
             return event
@@ -168,10 +169,11 @@ class StateCarrier:
         if not self._traits.calls_carry_reasoning:
             # On its own wire a signature without text stays one: the API sends it if thinking is not displayed.
             is_signature = self._is_same_wire and event.signature is not None
-            return self._reasoning_event(state, event.choice, has_text=bool(text) or is_signature)
+            has_text = bool(text) or is_signature
+            return self._reasoning_event(state, event.choice, has_text=has_text, block=event.block)
         for states in (self._held, self._unwritten):
             states.setdefault(event.choice, []).append(state)
-        return BlockEnded("reasoning", choice=event.choice)
+        return BlockEnded("reasoning", event.block, choice=event.choice)
 
     def _carry_text(self, event: BlockEnded) -> dict[str, Any]:
         """Return the metadata of a text for a client of the same wire; else keep the text's state for its own block."""
@@ -191,12 +193,14 @@ class StateCarrier:
                 self._text_states[event.choice] = kept
         return {}
 
-    def _reasoning_event(self, state: UpstreamState, choice: int, *, has_text: bool) -> BlockEnded:
+    def _reasoning_event(
+        self, state: UpstreamState, choice: int, *, has_text: bool, block: int = _NO_BLOCK
+    ) -> BlockEnded:
         signature: str | None = None
         metadata: dict[str, Any] = {}
         if self._traits.reasoning_state is not None:
             signature, metadata = self._traits.reasoning_state(wrap_state(state), has_text)
-        return BlockEnded("reasoning", signature, metadata, choice)
+        return BlockEnded("reasoning", block, signature, metadata, choice)
 
     def _call_state(self, call: ToolCall, before: Sequence[UpstreamState] = ()) -> UpstreamState:
         fields = {"name": call.name, "number": self._numbers.get(call.id, 0)}

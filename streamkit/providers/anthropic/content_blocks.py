@@ -91,12 +91,12 @@ class OpenBlock:
     __slots__ = ("is_finalized", "key", "kind", "parts", "raw", "server_call", "size")
 
     def __init__(self, key: int, kind: int, raw: Json) -> None:
-        self.key = key
-        self.kind = kind
-        self.raw = raw
+        self.key: int = key
+        self.kind: int = kind
+        self.raw: Json = raw
         self.parts: dict[str, list[str]] | None = None
-        self.size = 0
-        self.is_finalized = kind in (TEXT, THINKING, SERVER_RESULT)
+        self.size: int = 0
+        self.is_finalized: bool = kind in (TEXT, THINKING, SERVER_RESULT)
         self.server_call: tuple[str | None, str] = _NO_CALL
 
     def parts_of(self, field: str) -> list[str]:

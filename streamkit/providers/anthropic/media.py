@@ -22,7 +22,10 @@ _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _DOCUMENTS = ("application/pdf", "text/plain")
 #: The fields of an image and a document that history has no place for; ``citations`` turns citations on
 #: (https://docs.anthropic.com/en/docs/build-with-claude/citations).
-OWN_MEDIA_FIELDS: Final = {"image": ("transformations",), "document": ("context", "citations")}
+OWN_MEDIA_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "image": ("transformations",),
+    "document": ("context", "citations"),
+}
 #: Anthropic's own blocks that a result may contain, and the fields that distinguish them from data.
 _RESULT_BLOCK_FIELDS = {
     "image": {"source"},

@@ -76,7 +76,7 @@ class AnthropicParser:
 
     unread_field: ClassVar[None] = None
 
-    __slots__ = ("_blocks", "_by_index", "_choice", "_sink", "_started", "_usage_fields")
+    __slots__ = ("_blocks", "_by_index", "_choice", "_other_models", "_sink", "_started", "_usage_fields")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -85,6 +85,7 @@ class AnthropicParser:
         self._by_index = self._blocks.by_index
         self._started: StartedMessage | None = None  # the last one
         self._usage_fields: Json = {}  # of each the last value
+        self._other_models: tuple[str, ...] = ()  # that a warning has named
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
@@ -359,14 +360,41 @@ class AnthropicParser:
         for name, value in usage.items():
             if value is not None and (value or not fields.get(name)):
                 fields[name] = value
-        cache_read = as_integer(fields.get("cache_read_input_tokens"))
-        cache_write = as_integer(fields.get("cache_creation_input_tokens"))
-        prompt = as_integer(fields.get("input_tokens"))
-        for count in (cache_read, cache_write):
-            if count is not None:
-                prompt = count if prompt is None else prompt + count
-        output, details = as_integer(fields.get("output_tokens")), fields.get("output_tokens_details")
+        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+        counts = [as_integer(fields.get(name)) for name in names]
+        iterations = fields.get("iterations")
+        if iterations:
+            own = self._own_iterations(iterations)
+            for position, name in enumerate(names):
+                billed = sum([as_integer(each.get(name)) or 0 for each in own])
+                if billed > (counts[position] or 0):
+                    counts[position] = billed
+        uncached, cache_read, cache_write, output = counts
+        parts = [count for count in (uncached, cache_read, cache_write) if count is not None]
+        prompt = sum(parts) if parts else None
+        details = fields.get("output_tokens_details")
         thinking = as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None
         if tier := fields.get("service_tier"):
             self._sink.add_response_metadata({"service_tier": tier})
         self._sink.usage(Usage(prompt, output, thinking, cache_read, cache_write, fields))
+
+    def _own_iterations(self, iterations: Any) -> list[Json]:
+        """Return the iterations of the response's model, and warn once of each other one, such as an advisor.
+
+        Their sum is what is billed: the counts of the message are without its compactions
+        (https://platform.claude.com/docs/en/build-with-claude/compaction). An early report has only the first
+        iterations, so that a larger count of the message stands.
+        """
+        own: list[Json] = []
+        for each in iterations if isinstance(iterations, list) else ():
+            model = as_text(each.get("model")) if isinstance(each, dict) else None
+            if model is not None and model != self._sink.model:
+                if model not in self._other_models:
+                    self._other_models += (model,)
+                    self._sink.warn(
+                        "other_model_usage",
+                        f"turn.usage is without the tokens of {model[:80]}, asked by the provider; its raw has them",
+                    )
+            elif isinstance(each, dict):
+                own.append(each)
+        return own

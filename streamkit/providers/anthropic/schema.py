@@ -238,8 +238,9 @@ class StartedMessage:
     __slots__ = ("_hash", "id", "size")
 
     def __init__(self, message: Json) -> None:
-        self.id = as_text(message.get("id"))
+        self.id: str | None = as_text(message.get("id"))
         self._hash: int | Json
+        self.size: int
         try:
             text = _encode(message)
         except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):

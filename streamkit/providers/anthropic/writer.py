@@ -1,6 +1,6 @@
 """The writer of Anthropic Messages streams: events as the bytes that api.anthropic.com would have streamed.
 
-The parser reads the same turn from them, opaque state byte for byte. Content blocks follow each other, so of several
+The parser reads the same turn from them, opaque state byte for byte. Blocks of text keep their index, of several
 open calls one is written at a time. This module must not depend on requests, sockets, clocks or history.
 
 Wire: https://docs.anthropic.com/en/api/messages-streaming
@@ -17,11 +17,16 @@ from streamkit.providers.anthropic.schema import INVOCATION_METRICS, Json
 from streamkit.providers.anthropic.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
-from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event, uncached_input_tokens
+from streamkit.providers.writing.encoding import (
+    citation_links,
+    encode_chunk,
+    encode_sse_event,
+    safe_json,
+    uncached_input_tokens,
+)
 from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 
 __all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
@@ -79,8 +84,7 @@ class AnthropicWriter(SequentialWriter):
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
-        self._index = -1
-        self._open: str | None = None  # the type of the open block
+        self._call_index = 0
         self._refusal: list[str] = []
         self._started_facts: Json = {}
 
@@ -106,7 +110,7 @@ class AnthropicWriter(SequentialWriter):
     def end(self) -> None:
         """Write the stop reason, the usage and ``message_stop``, or the error event."""
         if not self.ends_in_call:
-            self._stop()
+            self.end_texts()
         if self.error is not None:
             self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
             return
@@ -163,17 +167,18 @@ class AnthropicWriter(SequentialWriter):
         """Return the message that the events build."""
         message: Json = {}
         blocks: list[Json] = []
+        texts: list[dict[str, list[str]]] = []
         for chunk in chunks:
             kind = chunk["type"]
             if kind == "message_start":
                 message = {**chunk["message"], "content": blocks}
             elif kind == "content_block_start":
                 blocks.append(dict(chunk["content_block"]))
-                texts: dict[str, list[str]] = {}
+                texts.append({})
             elif kind == "content_block_delta":
-                _add_delta(blocks[-1], texts, chunk["delta"])
+                _add_delta(blocks[chunk["index"]], texts[chunk["index"]], chunk["delta"])
             elif kind == "content_block_stop":
-                _join_texts(blocks[-1], texts)
+                _join_texts(blocks[chunk["index"]], texts[chunk["index"]])
             elif kind == "message_delta":
                 facts = {name: value for name, value in chunk.items() if name not in ("type", "delta")}
                 message |= {**facts, **chunk["delta"], "usage": {**message["usage"], **chunk["usage"]}}
@@ -181,36 +186,33 @@ class AnthropicWriter(SequentialWriter):
 
     # ------------------------------------------------------------ blocks
 
-    def _start(self, type: str, block: Json) -> None:
-        self._stop()
-        self._index += 1
-        self._open = type
-        self.send({"type": "content_block_start", "index": self._index, "content_block": block})
-        if self._index == 0 and self._chunks is None:
+    def _start(self, block: Json, index: int | None = None) -> int:
+        index = self.next_index() if index is None else index
+        self.send({"type": "content_block_start", "index": index, "content_block": block})
+        if index == 0 and self._chunks is None:
             self.send({"type": "ping"})
+        return index
 
-    def _delta(self, delta: Json) -> None:
-        self.send({"type": "content_block_delta", "index": self._index, "delta": delta})
+    def start_text(self, kind: str, index: int) -> None:
+        """Write the start of a text or of thinking."""
+        self._start({"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}, index)
 
-    def _text_delta(self, text: str, type: str, field: str) -> Json:
-        return {"type": "content_block_delta", "index": self._index, "delta": {"type": type, field: text}}
+    def _delta(self, index: int, delta: Json) -> None:
+        self.send({"type": "content_block_delta", "index": index, "delta": delta})
 
-    def _stop(self) -> None:
-        if self._open is not None:
-            self._open = None
-            self.send({"type": "content_block_stop", "index": self._index})
+    def stop_block(self, index: int) -> None:
+        """Write the end of a block."""
+        self.send({"type": "content_block_stop", "index": index})
 
     def text(self, text: str) -> None:
         """Write a text delta."""
-        if self._open != "text":
-            self._start("text", {"type": "text", "text": ""})
-        self.send_delta(("text_delta", self._index), self._text_delta, text, "text_delta", "text")
+        index = self.text_index("text")
+        self.send_delta(("text_delta", index), _text_delta, text, index, "text_delta", "text")
 
     def reasoning(self, text: str, kind: ReasoningKind) -> None:
         """Write a delta of thinking; this wire has one kind of it."""
-        if self._open != "thinking":
-            self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-        self.send_delta(("thinking_delta", self._index), self._text_delta, text, "thinking_delta", "thinking")
+        index = self.text_index("thinking")
+        self.send_delta(("thinking_delta", index), _text_delta, text, index, "thinking_delta", "thinking")
 
     def refusal(self, text: str) -> None:
         """Keep a delta of a refusal: it is the explanation in ``stop_details``, at the message's end."""
@@ -221,15 +223,13 @@ class AnthropicWriter(SequentialWriter):
         kind = "thinking" if event.kind == "reasoning" else event.kind
         opaque = event.metadata.get("opaque")
         if isinstance(opaque, dict) and opaque.get("type") == "redacted_thinking":
-            self._start("redacted_thinking", opaque)
+            self.end_text(kind)
+            self.stop_block(self._start(opaque))
         elif kind == "thinking" and event.signature:
-            if self._open != "thinking":
-                self._start("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-            self._delta({"type": "signature_delta", "signature": event.signature})
+            self._delta(self.text_index(kind), {"type": "signature_delta", "signature": event.signature})
         elif event.signature or (event.metadata and self._own_state is None):
             super().end_block(event)
-        if self._open in (kind, "redacted_thinking"):
-            self._stop()
+        self.end_text(kind)
 
     def citation(self, data: Any) -> None:
         """Write a citation of a text block, in the form of a web search's if another provider made it."""
@@ -238,9 +238,7 @@ class AnthropicWriter(SequentialWriter):
         if not citations:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
         for citation in citations:
-            if self._open != "text":
-                self._start("text", {"type": "text", "text": ""})
-            self._delta({"type": "citations_delta", "citation": citation})
+            self._delta(self.text_index("text"), {"type": "citations_delta", "citation": citation})
 
     # ------------------------------------------------------------ calls
 
@@ -249,23 +247,24 @@ class AnthropicWriter(SequentialWriter):
         block: Json = {"type": "tool_use", "id": call.id, "name": call.ref.name, "input": {}}
         own = self._own_state or {}
         fields = {name: own[name] for name in _CALL_FIELDS if name in own} | call.metadata
-        self._start("tool_use", {**fields, **block} if fields.keys() & block.keys() else {**block, **fields})
+        self._call_index = self._start({**fields, **block} if fields.keys() & block.keys() else {**block, **fields})
         self.write_arguments(call, "")
 
     def write_arguments(self, call: CallText, text: str) -> None:
         """Write a delta of a call's input."""
-        self.send_delta(("input_json_delta", self._index), self._text_delta, text, "input_json_delta", "partial_json")
+        index = self._call_index
+        self.send_delta(("input_json_delta", index), _text_delta, text, index, "input_json_delta", "partial_json")
 
     def close_call(self, call: CallText) -> None:
         """Write the end of a call's block."""
-        self._stop()
+        self.stop_block(self._call_index)
 
     # ------------------------------------------------------------ server tools and blocks of the provider's own
 
     def server_tool_call(self, tool: ServerToolCall) -> None:
         """Write a ``server_tool_use`` block."""
         arguments = tool.arguments if isinstance(tool.arguments, dict) else {}
-        tool.id = tool.id or f"srvtoolu_{self._index + 1}"
+        tool.id = tool.id or f"srvtoolu_{self._index_count}"
         start: Json = {"type": "server_tool_use", "id": tool.id, "name": tool.name, "input": {}}
         self._use({**start, **_fields_of(tool, _SERVER_CALL_FIELDS)}, arguments)
 
@@ -277,15 +276,14 @@ class AnthropicWriter(SequentialWriter):
             block |= {"type": "mcp_tool_result", "is_error": False}  # clients refuse a block without the field
         elif tool.name.startswith("tool_search_tool_"):  # of all variants of this tool
             block["type"] = "tool_search_tool_result"
-        self._start("result", block)
-        self._stop()
+        self.stop_block(self._start(block))
 
     def _use(self, start: Json, arguments: Json) -> None:
-        self._start("use", start)
+        index = self._start(start)
         if arguments:
-            self._delta({"type": "input_json_delta", "partial_json": ""})
-            self._delta({"type": "input_json_delta", "partial_json": compact_json(arguments)})
-        self._stop()
+            self._delta(index, {"type": "input_json_delta", "partial_json": ""})
+            self._delta(index, {"type": "input_json_delta", "partial_json": safe_json(arguments)})
+        self.stop_block(index)
 
     def unknown(self, raw: Any) -> None:
         """Write a block of this wire that no event describes."""
@@ -305,12 +303,15 @@ class AnthropicWriter(SequentialWriter):
             self._use({**raw, "input": {}}, arguments)
         elif raw.get("type") == "compaction" and isinstance(raw.get("content"), str):
             delta = {name: raw[name] for name in ("content", "encrypted_content") if name in raw}
-            self._start("raw", {**raw, **dict.fromkeys(delta)})
-            self._delta({"type": "compaction_delta", **delta})
-            self._stop()
+            index = self._start({**raw, **dict.fromkeys(delta)})
+            self._delta(index, {"type": "compaction_delta", **delta})
+            self.stop_block(index)
         else:
-            self._start("raw", raw)
-            self._stop()
+            self.stop_block(self._start(raw))
+
+
+def _text_delta(text: str, index: int, type: str, field: str) -> Json:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": type, field: text}}
 
 
 def _fields_of(tool: ServerToolCall, names: tuple[str, ...]) -> Json:

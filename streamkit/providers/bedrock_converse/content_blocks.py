@@ -84,7 +84,7 @@ class ConverseBlockReader:
         self._buffered: dict[Hashable, _BufferedBlock] = {}
         self._sink = sink
         self._choice = sink.choice(0)
-        self.block_count = 0
+        self.block_count: int = 0
         self._server_tool_names: dict[str, str] = {}  # by the call's id
         self._has_text = False
 

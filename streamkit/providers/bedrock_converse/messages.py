@@ -163,7 +163,7 @@ class ConverseRenderer(BlockRenderer):
             self.push("system", parts)
         else:
             self._system += parts
-            self.system += [text for part in parts if isinstance(text := part.get("text"), str)]
+            self.system.extend(text for part in parts if isinstance(text := part.get("text"), str))
 
     def finish(self) -> None:
         """Apply the rules for the order of messages and of the parts in them."""
@@ -194,7 +194,8 @@ class ConverseRenderer(BlockRenderer):
         return [self.request_fields.get("system", []), *(message["content"] for message in self.messages)]
 
     def _omit_reasoning_only_messages(self) -> None:
-        messages, self.messages = self.messages, []
+        messages = self.messages.copy()
+        self.messages.clear()
         for message in messages:
             parts = message["content"]
             if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):

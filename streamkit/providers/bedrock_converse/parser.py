@@ -21,7 +21,7 @@ from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
 from streamkit.providers.bedrock_converse.content_blocks import ConverseBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
-from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
+from streamkit.providers.bedrock_converse.traits import FINISH_REASONS, normalize_model
 from streamkit.providers.decoding.decoding import as_integer, as_text, error_message, report_unknown_fields
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.provider import Sink, Traits
@@ -200,27 +200,34 @@ class BedrockConverseParser:
         router = trace.get("promptRouter") if isinstance(trace, dict) else None
         if isinstance(router, dict):
             self._sink.identify(None, as_text(router.get("invokedModelId")))
-        self._report_usage(body.get("usage"))
+        self._report_usage(body.get("usage"), is_streamed="output" not in body)
         if self._has_stop:
             self._sink.terminate()
 
-    def _report_usage(self, usage: Any) -> None:
+    def _report_usage(self, usage: Any, *, is_streamed: bool) -> None:
         """Report the token counts.
 
         The service counts the parts of the prompt separately: ``inputTokens`` is what was neither read from the cache
-        nor written to it, https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+        nor written to it, https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html. In streams of
+        OpenAI's models it contains them (earendil-works/pi#8752), but not in a body (maximhq/bifrost#6942). Their total
+        counts the cached tokens twice; a total that does not count them shows the same of any other model.
         """
         if not isinstance(usage, dict):
             return
-        uncached = as_integer(usage.get("inputTokens"))
-        cache_read, cache_write = (
-            as_integer(usage.get(name)) for name in ("cacheReadInputTokens", "cacheWriteInputTokens")
-        )
-        prompt = [count for count in (uncached, cache_read, cache_write) if count is not None]
+        names = ("inputTokens", "outputTokens", "totalTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+        prompt, output, total, cache_read, cache_write = [as_integer(usage.get(name)) for name in names]
+        cached = (cache_read or 0) + (cache_write or 0)
+        if prompt is None:
+            prompt = None if cache_read is None and cache_write is None else cached
+        elif prompt < cached or not (
+            total == prompt + (output or 0)
+            or (is_streamed and normalize_model(self._sink.model or "").startswith("openai."))
+        ):
+            prompt += cached
         self._sink.usage(
             Usage(
-                input_tokens=sum(prompt) if prompt else None,
-                output_tokens=as_integer(usage.get("outputTokens")),
+                input_tokens=prompt,
+                output_tokens=output,
                 cache_read_tokens=cache_read,
                 cache_write_tokens=cache_write,
                 raw=usage,

@@ -23,6 +23,7 @@ from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
 __all__ = [
     "FINISH_REASONS",
     "TRAITS",
+    "normalize_model",
     "rate_message",
 ]
 
@@ -77,7 +78,8 @@ _LOCATION = re.compile(r"(?:arn:.*/)?(?:(?:us|us-gov|eu|apac|au|ca|jp|global)\.)
 _VERSION = re.compile(r"-v\d+(?::\d+)?(?::\w+)?\Z")
 
 
-def _normalize_model(name: str) -> str:
+def normalize_model(name: str) -> str:
+    """Return the plain id of a model without region and version."""
     return _VERSION.sub("", _LOCATION.sub("", name, count=1))
 
 
@@ -124,7 +126,7 @@ TRAITS = Traits(
     },
     call_id_path=("content", "toolUse", "toolUseId"),
     shared_hosts=re.compile(r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com"),
-    normalize_model=_normalize_model,
+    normalize_model=normalize_model,
     batched_results=True,
     # as Anthropic's own API, for its models (anthropics/claude-code#40075)
     tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"}), numeric_bounds=True),

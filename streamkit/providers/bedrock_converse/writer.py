@@ -18,14 +18,13 @@ from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
-from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing import aws_frames
 from streamkit.providers.writing.aws_frames import aws_error_body as error_body
 from streamkit.providers.writing.aws_frames import error_event
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import citation_links, uncached_input_tokens
+from streamkit.providers.writing.encoding import citation_links, safe_json, uncached_input_tokens
 from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 
 __all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
@@ -48,8 +47,7 @@ class ConverseWriter(SequentialWriter):
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
-        self._index = -1
-        self._open: str | None = None  # the kind of the open block
+        self._call_index = 0
         self._event_count = 0
 
     # ------------------------------------------------------------ the message
@@ -61,7 +59,7 @@ class ConverseWriter(SequentialWriter):
     def end(self) -> None:
         """Write the stop reason and the usage, or the exception."""
         if not self.ends_in_call:
-            self._stop()
+            self.end_texts()
         if self.error is not None:
             self.send_bytes(error_event(*self.error_fields(self.error)))
             return
@@ -116,48 +114,41 @@ class ConverseWriter(SequentialWriter):
 
     # ------------------------------------------------------------ blocks
 
-    def _start(self, kind: str, start: Json | None = None) -> None:
-        self._stop()
-        self._index += 1
-        self._open = kind
-        if start is not None:
-            self.send({"contentBlockStart": {"contentBlockIndex": self._index, "start": start}})
+    def _start(self, start: Json) -> int:
+        index = self.next_index()
+        self.send({"contentBlockStart": {"contentBlockIndex": index, "start": start}})
+        return index
 
-    def _delta(self, delta: Json) -> None:
-        self.send({"contentBlockDelta": {"contentBlockIndex": self._index, "delta": delta}})
+    def start_text(self, kind: str, index: int) -> None:
+        """Write nothing: a text and reasoning have no start on this wire."""
 
-    def _stop(self) -> None:
-        if self._open is not None:
-            self._open = None
-            self.send({"contentBlockStop": {"contentBlockIndex": self._index}})
+    def _delta(self, index: int, delta: Json) -> None:
+        self.send({"contentBlockDelta": {"contentBlockIndex": index, "delta": delta}})
+
+    def stop_block(self, index: int) -> None:
+        """Write the end of a block."""
+        self.send({"contentBlockStop": {"contentBlockIndex": index}})
 
     def text(self, text: str) -> None:
         """Write a text delta."""
-        if self._open != "text":
-            self._start("text")
-        self._delta({"text": text})
+        self._delta(self.text_index("text"), {"text": text})
 
     def reasoning(self, text: str, kind: ReasoningKind) -> None:
         """Write a delta of reasoning; this wire has one kind of it."""
-        if self._open != "reasoning":
-            self._start("reasoning")
-        self._delta({"reasoningContent": {"text": text}})
+        self._delta(self.text_index("reasoning"), {"reasoningContent": {"text": text}})
 
     def end_block(self, event: BlockEnded) -> None:
         """Write the signature of a block and its end."""
         opaque = event.metadata.get("opaque")
         kind = "text" if event.kind == "refusal" else event.kind
         if isinstance(opaque, dict) and "reasoningContent" in opaque:
-            self._start("reasoning")
-            self._delta(opaque)
+            self.end_text("reasoning")
+            self._delta(self.text_index("reasoning"), opaque)
         elif kind == "reasoning" and event.signature:
-            if self._open != "reasoning":
-                self._start("reasoning")
-            self._delta({"reasoningContent": {"signature": event.signature}})
+            self._delta(self.text_index("reasoning"), {"reasoningContent": {"signature": event.signature}})
         elif self._own_state is None:
             super().end_block(event)
-        if self._open == kind:
-            self._stop()
+        self.end_text(kind)
 
     def citation(self, data: Any) -> None:
         """Write a citation of a text block: this wire's own, or an address of the web."""
@@ -167,9 +158,7 @@ class ConverseWriter(SequentialWriter):
         if not citations:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
         for citation in citations:
-            if self._open != "text":
-                self._start("text")
-            self._delta({"citation": citation})
+            self._delta(self.text_index("text"), {"citation": citation})
 
     def file(self, event: File) -> None:
         """Write an image; this wire has no other generated files."""
@@ -178,27 +167,27 @@ class ConverseWriter(SequentialWriter):
             self.omit("file", "a file that is no image was left out: the wire has no field for it")
             return
         source: Json = {"bytes": event.data} if event.data else {"s3Location": {"uri": event.url}}
-        self._start("image", {"image": {"format": image_format}})
-        self._delta({"image": {"source": source}})
-        self._stop()
+        index = self._start({"image": {"format": image_format}})
+        self._delta(index, {"image": {"source": source}})
+        self.stop_block(index)
 
     # ------------------------------------------------------------ calls and server tools
 
     def open_call(self, call: CallText) -> None:
         """Write the start of a call."""
-        self._start("call", {"toolUse": {"toolUseId": call.id, "name": call.ref.name}})
+        self._call_index = self._start({"toolUse": {"toolUseId": call.id, "name": call.ref.name}})
 
     def write_arguments(self, call: CallText, text: str) -> None:
         """Write a delta of a call's input."""
-        self._delta({"toolUse": {"input": text}})
+        self._delta(self._call_index, {"toolUse": {"input": text}})
 
     def close_call(self, call: CallText) -> None:
         """Write the end of a call's block."""
-        self._stop()
+        self.stop_block(self._call_index)
 
     def server_tool_call(self, tool: ServerToolCall) -> None:
         """Write the ``toolUse`` of a server tool."""
-        tool.id = tool.id or f"tooluse_{self._index + 1}"
+        tool.id = tool.id or f"tooluse_{self._index_count}"
         arguments = tool.arguments if isinstance(tool.arguments, dict) else {}
         self._use({"toolUseId": tool.id, "name": tool.name, "type": "server_tool_use", "input": arguments})
 
@@ -211,21 +200,21 @@ class ConverseWriter(SequentialWriter):
         if is_content and result:
             content = result
         else:
-            content = [{"json": result}] if isinstance(result, dict) else [{"text": compact_json(result)}]
+            content = [{"json": result}] if isinstance(result, dict) else [{"text": safe_json(result)}]
         head = {"toolUseId": tool.id, "type": f"{tool.name}_result", "status": "success"}
         self._result({**head, "content": content})
 
     def _use(self, body: Json) -> None:
         arguments = body.get("input")
-        self._start("use", {"toolUse": {name: value for name, value in body.items() if name != "input"}})
+        index = self._start({"toolUse": {name: value for name, value in body.items() if name != "input"}})
         if arguments:
-            self._delta({"toolUse": {"input": compact_json(arguments)}})
-        self._stop()
+            self._delta(index, {"toolUse": {"input": safe_json(arguments)}})
+        self.stop_block(index)
 
     def _result(self, body: Json) -> None:
-        self._start("result", {"toolResult": {name: value for name, value in body.items() if name != "content"}})
-        self._delta({"toolResult": body.get("content") or []})
-        self._stop()
+        index = self._start({"toolResult": {name: value for name, value in body.items() if name != "content"}})
+        self._delta(index, {"toolResult": body.get("content") or []})
+        self.stop_block(index)
 
     def provider_block(self, raw: Any, *, is_server_tool: bool) -> None:
         """Write a block of this wire."""
@@ -235,8 +224,7 @@ class ConverseWriter(SequentialWriter):
         elif isinstance(body, dict) and "toolResult" in raw:
             self._result(body)
         else:
-            self._start("raw", raw if isinstance(raw, dict) else {"unknown": raw})
-            self._stop()
+            self.stop_block(self._start(raw if isinstance(raw, dict) else {"unknown": raw}))
 
 
 def _usage_fields(usage: Usage) -> Json:

@@ -26,6 +26,9 @@ TRAITS = replace(
     matches_head=HeadMatcher(_is_own),
     event_name_field=None,
     wrapper_event="chunk",
+    # as in the chunks of Chat Completions; the keys of the other formats are unique in a stream
+    reuses_slots=True,
+    second_key="function_call",
     classify_error=(ANTHROPIC_ERRORS + ERRORS).classify,
     endpoint=Endpoint(
         base_url="https://bedrock-runtime.us-east-1.amazonaws.com",  # as of bedrock_converse

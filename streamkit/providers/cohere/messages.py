@@ -158,7 +158,7 @@ class CohereRenderer(RoleRenderer[Traits]):
         if calls:
             self.ids.start_round()
             message["tool_calls"] = [self._call(call) for call in calls]
-            self.call_places = {call["id"]: place for place, call in enumerate(message["tool_calls"])}
+            self.call_places: dict[str, int] = {call["id"]: place for place, call in enumerate(message["tool_calls"])}
 
     def _plan_and_parts(self, blocks: Sequence[Block], *, has_calls: bool) -> tuple[list[str], list[Json]]:
         """Return the texts of the plan and the parts of the content; other blocks except calls are left out."""

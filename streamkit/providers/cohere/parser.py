@@ -258,7 +258,7 @@ class CohereParser:
             self._read_content(part, ("content", (index, number) if number else index))
         for number, call in _numbered(message.get("tool_calls")):
             key = ("call", (index, number) if number else index)
-            self._read_call(call, key, starts=starts)
+            self._read_call(call, key, number if isinstance(message["tool_calls"], list) else None, starts=starts)
             if is_complete:
                 self._choice.end_block(key)
         for _, citation in _numbered(message.get("citations")):
@@ -279,7 +279,7 @@ class CohereParser:
         if text:
             self._text(text, key)
 
-    def _read_call(self, call: Any, key: Hashable, *, starts: bool) -> None:
+    def _read_call(self, call: Any, key: Hashable, position: int | None, *, starts: bool) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             self._sink.unknown(call)
@@ -289,7 +289,7 @@ class CohereParser:
         if arguments and not text:  # nested too deeply, as was reported
             return
         if starts:
-            self._tool(NormalizedToolChunk("start", call_id, name, text, key=key))
+            self._tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
         elif call_id or name or text:
             self._tool(NormalizedToolChunk("delta", call_id, name, None, text, key))
 

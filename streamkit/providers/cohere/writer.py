@@ -54,8 +54,6 @@ class CohereWriter(SequentialWriter):
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
-        self._open: str | None = None  # the kind of the open content
-        self._content_count = 0
         self._citation_count = 0
 
     # ------------------------------------------------------------ the message
@@ -67,7 +65,7 @@ class CohereWriter(SequentialWriter):
 
     def end(self) -> None:
         """Write ``message-end`` with finish reason, usage and error, and the terminator."""
-        self._stop()
+        self.end_texts()
         ending: Json = {"finish_reason": self.finish_name(FINISH_REASONS, _FINISH_REASONS)}
         if self.error is not None:
             _, message, _ = self.error_fields(self.error)
@@ -106,7 +104,7 @@ class CohereWriter(SequentialWriter):
                 contents.append(dict(message["content"]))
             elif kind == "content-delta":
                 for name, text in message["content"].items():
-                    contents[-1][name] += text
+                    contents[event["index"]][name] += text
                 if "logprobs" in event:
                     body["logprobs"] = [*body.get("logprobs", ()), event["logprobs"]]
             elif kind == "tool-plan-delta":
@@ -126,26 +124,19 @@ class CohereWriter(SequentialWriter):
 
     # ------------------------------------------------------------ contents
 
-    def _start(self, kind: str) -> None:
-        self._stop()
-        self._open = kind
-        content = {"content": {"type": kind, kind: ""}}
-        self.send({"type": "content-start", "index": self._content_count, "delta": {"message": content}})
+    def start_text(self, kind: str, index: int) -> None:
+        """Write the start of a content."""
+        self.send(
+            {"type": "content-start", "index": index, "delta": {"message": {"content": {"type": kind, kind: ""}}}}
+        )
 
-    def _stop(self) -> None:
-        if self._open is not None:
-            self._open = None
-            self.send({"type": "content-end", "index": self._content_count})
-            self._content_count += 1
+    def stop_block(self, index: int) -> None:
+        """Write the end of a content."""
+        self.send({"type": "content-end", "index": index})
 
     def _content(self, kind: str, text: str) -> None:
-        if self._open != kind:
-            self._start(kind)
-        self.send_delta(("content", self._content_count), self._content_delta, text, kind)
-
-    def _content_delta(self, text: str, kind: str) -> Json:
-        message = {"content": {kind: text}}
-        return {"type": "content-delta", "index": self._content_count, "delta": {"message": message}}
+        index = self.text_index(kind)
+        self.send_delta(("content", index), _content_delta, text, kind, index)
 
     def text(self, text: str) -> None:
         """Write a text delta."""
@@ -154,22 +145,22 @@ class CohereWriter(SequentialWriter):
     def reasoning(self, text: str, kind: ReasoningKind) -> None:
         """Write a delta of a tool plan or of thinking."""
         if kind == "plan":
-            self._stop()
+            self.stop_finished()
             self.send({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}})
         else:
             self._content("thinking", text)
 
     def log_probabilities(self, raw: Any) -> None:
         """Write the log probabilities of the text before, in a delta without text."""
-        if self._open == "text":
-            self.send({**self._content_delta("", "text"), "logprobs": raw})
+        texts = [index for (kind, _), index in self._indexes.items() if kind == "text"]
+        if texts:
+            self.send({**_content_delta("", "text", texts[-1]), "logprobs": raw})
 
     def end_block(self, event: BlockEnded) -> None:
         """Write the end of a content."""
         if self._own_state is None:
             super().end_block(event)
-        if (event.kind == "reasoning") == (self._open == "thinking"):
-            self._stop()
+        self.end_text("thinking" if event.kind == "reasoning" else "text")
 
     def citation(self, data: Any) -> None:
         """Write a citation within its text: this wire's own, or an address as a document."""
@@ -179,8 +170,7 @@ class CohereWriter(SequentialWriter):
         if not citations:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
         for citation in citations:
-            if self._open != "text":
-                self._start("text")
+            self.text_index("text")
             number, self._citation_count = self._citation_count, self._citation_count + 1
             self.send({"type": "citation-start", "index": number, "delta": {"message": {"citations": citation}}})
             self.send({"type": "citation-end", "index": number})
@@ -189,7 +179,7 @@ class CohereWriter(SequentialWriter):
 
     def open_call(self, call: CallText) -> None:
         """Write the start of a call."""
-        self._stop()
+        self.stop_finished()
         function = {"id": call.id, "type": "function", "function": {"name": call.ref.name, "arguments": ""}}
         self.send({"type": "tool-call-start", "index": call.index, "delta": {"message": {"tool_calls": function}}})
 
@@ -200,6 +190,10 @@ class CohereWriter(SequentialWriter):
     def close_call(self, call: CallText) -> None:
         """Write the end of a call."""
         self.send({"type": "tool-call-end", "index": call.index})
+
+
+def _content_delta(text: str, kind: str, index: int) -> Json:
+    return {"type": "content-delta", "index": index, "delta": {"message": {"content": {kind: text}}}}
 
 
 def _call_delta(text: str, index: int) -> Json:

@@ -277,7 +277,7 @@ def _names(found: dict[str, Any]) -> Iterator[str]:
     """Yield the names in an error object: those of its fields too, since AWS names an exception so."""
     for name in _NAME_FIELDS:
         value = found.get(name)
-        if isinstance(value, (str, int)):
+        if isinstance(value, str) or (isinstance(value, int) and value.bit_length() < 64):  # longer ones have no text
             yield str(value)[:128].rpartition("#")[2].casefold()  # AWS: com.amazon.coral.service#ThrottlingException
     for key in found:
         if isinstance(key, str):

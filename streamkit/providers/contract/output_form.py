@@ -7,7 +7,7 @@ that the model must call, which every provider with tools accepts. This module d
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streamkit.output import OutputType
     from streamkit.tools.definition import OfferedTool
 
-__all__ = ["OLDER_CLAUDE", "OutputRefused", "OutputSupport", "add_output_tool", "check_root"]
+__all__ = ["OLDER_CLAUDE", "OutputRefused", "OutputSupport", "add_output_tool", "check_tool_names"]
 
 #: Claude models without structured outputs: all before Sonnet 4.5, Opus 4.1 and Haiku 4.5
 #: (https://platform.claude.com/docs/en/build-with-claude/structured-outputs, read 2026-11).
@@ -38,7 +38,8 @@ class OutputSupport(Struct, frozen=True, kw_only=True):
         with_tools: the field is accepted in a request with tools.
         with_tools_of: matches the models that accept that, if ``with_tools`` is False.
         not_of: matches the models that do not accept the field.
-        any_root: the output may be a list or another value; else it must be an object.
+        any_root: the schema may be that of a list or of another value; else such an output is a member of an object
+            (``OutputType.as_object``).
     """
 
     has_field: bool = False
@@ -62,22 +63,30 @@ class OutputSupport(Struct, frozen=True, kw_only=True):
         return None
 
 
+def check_tool_names(names: Iterable[str | None]) -> None:
+    """Check that no tool of a request with a structured output has the name of the tool that returns the output.
+
+    Raises:
+        UsageError: one has it.
+    """
+    from streamkit.output import OUTPUT_TOOL
+
+    if OUTPUT_TOOL in names:
+        raise UsageError(f"the tool {OUTPUT_TOOL!r} is the one that makes the model return the output; rename yours")
+
+
 def add_output_tool(
     output: OutputType[object], tools: Sequence[OfferedTool], tool_choice: str | None
 ) -> tuple[list[OfferedTool], str]:
     """Return the tools of a request with the output's own tool added, and the tool choice.
 
     Without other tools, and where these must not be called, the model must call that tool; else it must call one.
-
-    Raises:
-        UsageError: a tool of the request has its name.
     """
     from streamkit.output import OUTPUT_TOOL
     from streamkit.tools.definition import ToolDefinition
 
+    output = output.as_object()
     names = {tool.name for tool in tools if isinstance(tool, ToolDefinition)}
-    if OUTPUT_TOOL in names:
-        raise UsageError(f"the tool {OUTPUT_TOOL!r} is the one that makes the model return the output; rename yours")
     purpose = "Give the final answer, once you know it."
     description = f"{output.description}\n{purpose}" if output.description else purpose
     parameters = {"properties": {}, **output.schema}
@@ -85,16 +94,3 @@ def add_output_tool(
     if tool_choice in (None, "auto", "required") and tools:
         return [*tools, output_tool], "required"
     return [*tools, output_tool], tool_choice if tool_choice in names and tool_choice is not None else OUTPUT_TOOL
-
-
-def check_root(output: OutputType[object], provider: str) -> None:
-    """Check that an output is an object.
-
-    Raises:
-        UsageError: it is not.
-    """
-    if output.schema.get("type") != "object":
-        raise UsageError(
-            f"the output of a request to {provider} must be an object, and {output.name} is not one: make it a field of"
-            " a model"
-        )

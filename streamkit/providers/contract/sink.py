@@ -23,8 +23,9 @@ __all__ = ["ChoiceSink", "Parser", "Sink"]
 class ChoiceSink(Protocol):
     """The sink of one choice of a turn. The first delta of a block opens it; blocks stay in this order.
 
-    ``key`` identifies a block if the wire does (a block index, an item id). A delta whose key or kind differs from that
-    of the last block opens a new block.
+    ``key`` identifies a block if the wire does (a block index, an item id): it is open until ``end_block`` or the end
+    of the turn, and its deltas may alternate with those of other blocks. Without a key a delta belongs to the last
+    block, or opens a new one if that is of another kind or has a key, and any other block ends such a block.
     """
 
     def text(self, text: str, key: Hashable = None) -> None:
@@ -33,7 +34,7 @@ class ChoiceSink(Protocol):
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         """Add the next delta of reasoning; ``""`` opens the block, for wires that send only a signature."""
 
-    def refusal(self, text: str) -> None:
+    def refusal(self, text: str, key: Hashable = None) -> None:
         """Add the next delta of a refusal."""
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
@@ -91,6 +92,10 @@ class ChoiceSink(Protocol):
 
 class Sink(Protocol):
     """The sink of one turn. ``choice(0)`` always exists, others if the request asked for several."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that the response names, or else the requested one; None if neither is known."""
 
     def choice(self, index: int) -> ChoiceSink:
         """Return the sink of the choice with that index."""

@@ -6,7 +6,8 @@ chunks can only be of its wire; this module must not depend on any of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streamkit.framing import Framer, framer_for
@@ -36,12 +37,19 @@ class HeadMatcher:
 
     Args:
         is_own: returns True for a chunk that can only have the wire's format.
+        other_apis: APIs of the same vendors that are not read, by their names; each function returns True for a chunk
+            that can only be of it.
     """
 
-    __slots__ = ("is_own",)
+    __slots__ = ("is_own", "other_apis")
 
-    def __init__(self, is_own: Callable[[HeadChunk], bool]) -> None:
-        self.is_own = is_own
+    def __init__(
+        self,
+        is_own: Callable[[HeadChunk], bool],
+        other_apis: Mapping[str, Callable[[HeadChunk], bool]] = MappingProxyType({}),
+    ) -> None:
+        self.is_own: Callable[[HeadChunk], bool] = is_own
+        self.other_apis: Mapping[str, Callable[[HeadChunk], bool]] = other_apis
 
     def __call__(self, head: bytes) -> bool:
         """Return True if a body with these first bytes can only have the wire's format."""

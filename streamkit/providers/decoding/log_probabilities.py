@@ -54,7 +54,7 @@ def _tokens(entries: Iterable[Any]) -> list[TokenLogProbability]:
 
 def _token(entry: dict[str, Any], others: list[Any]) -> TokenLogProbability:
     number = next((entry[name] for name in _NAMES if name in entry), None)
-    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+    is_number = isinstance(number, (int, float)) and not isinstance(number, bool) and -1e308 < number < 1e308
     return TokenLogProbability(
         entry["token"],
         float(number) if is_number and number is not None else None,

@@ -71,7 +71,7 @@ class FunctionCallReader:
         self._sink = sink
         self._choice = choice
         self._tool = choice.tool
-        self.last_key = 0
+        self.last_key: int = 0
         self._open: dict[int, _OpenCall] = {}  # by key, in the order in which they began
         self._by_id: dict[str, _OpenCall] = {}  # the open calls that have an id
 
@@ -80,12 +80,13 @@ class FunctionCallReader:
         self.last_key += 1
         return self.last_key
 
-    def read(self, call: FunctionCall, signature: Any) -> None:
+    def read(self, call: FunctionCall, signature: Any, position: int) -> None:
         """Read one part with a ``functionCall``.
 
         Args:
             call: the ``functionCall`` of the part.
             signature: the ``thoughtSignature`` of the part.
+            position: the place of the part in its chunk.
         """
         if self._open and call.name is None and call.id is None and call.args is None and signature is None:
             # Most parts of streamed arguments: a fragment of the last open call.
@@ -105,7 +106,7 @@ class FunctionCallReader:
         if open_call is not None:
             self._continue_call(open_call, call, signature)
         elif name is not None or call.args is not None:
-            self._start(call, raw_id, name, signature)
+            self._start(call, raw_id, name, signature, position)
         elif call.partialArgs or raw_id or signature:
             self._sink.warn("orphan_delta", "a fragment of a call belongs to no open call")
         # Otherwise it is the end of a call that has ended already.
@@ -118,7 +119,9 @@ class FunctionCallReader:
     def _last_open(self) -> _OpenCall:
         return next(reversed(self._open.values()))
 
-    def _start(self, call: FunctionCall, raw_id: str | None, name: str | None, signature: str | None) -> None:
+    def _start(
+        self, call: FunctionCall, raw_id: str | None, name: str | None, signature: str | None, position: int
+    ) -> None:
         if raw_id is None or len(self._open) > len(self._by_id):  # calls without ids arrive one after the other
             for open_call in list(self._open.values()):
                 if raw_id is None or open_call.raw_id is None:
@@ -136,7 +139,7 @@ class FunctionCallReader:
         else:
             text = compact_json({} if call.args is None else call.args)
         metadata = {SIGNATURE: signature} if signature else None
-        self._tool(NormalizedToolChunk("start", raw_id, name, text, None, key, None, "function", None, metadata))
+        self._tool(NormalizedToolChunk("start", raw_id, name, text, None, key, position, "function", None, metadata))
         if started is None:
             self._choice.end_block(key)
         elif call.willContinue is not True:

@@ -62,6 +62,7 @@ from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.requests.strict import plain_output
 from streamkit.tools.definition import OfferedTool
+from streamkit.values.media import is_base64, to_standard_base64
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -154,9 +155,9 @@ class _Part:
     __slots__ = ("call_number", "data", "may_be_unsigned")
 
     def __init__(self, data: Json, *, call_number: int | None = None, may_be_unsigned: bool = False) -> None:
-        self.data = data
-        self.call_number = call_number  # of a result
-        self.may_be_unsigned = may_be_unsigned  # a call that has no signature for a reason, if it has none
+        self.data: Json = data
+        self.call_number: int | None = call_number  # of a result
+        self.may_be_unsigned: bool = may_be_unsigned  # a call that has no signature for a reason, if it has none
 
 
 class _Call:
@@ -290,7 +291,11 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             raw_parts = [block.raw]
         elif isinstance(block, (FileBlock, ImageBlock)):
             raw_parts = [block.metadata.get("raw")]
-        parts = [_Part(raw) for raw in raw_parts if _is_part(raw)]
+        parts = []
+        for raw in filter(_is_part, raw_parts):
+            signature = raw.get(SIGNATURE)
+            is_sendable = not signature or self._is_sendable(signature)
+            parts.append(_Part(raw if is_sendable else {name: raw[name] for name in raw if name != SIGNATURE}))
         if parts and len(parts) < len(raw_parts):
             self.report("a malformed part of a tool of the provider's was left out")
         return parts
@@ -327,7 +332,16 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
 
     def _signature(self, block: Block) -> str | None:
         signature = self.own_state(block, SIGNATURE) if self.is_from_target(block) else None
-        return signature if isinstance(signature, str) and signature else None
+        if not isinstance(signature, str) or not signature:
+            return None
+        return signature if self._is_sendable(signature) else None
+
+    def _is_sendable(self, signature: str) -> bool:
+        """Return True for base64; report any other signature, which the API refuses (400 "Base64 decoding failed")."""
+        if is_base64(to_standard_base64(signature)):
+            return True
+        self.report("a thought signature was left out: it is no base64, so Gemini refuses it")
+        return False
 
 
 def _is_part(raw: object) -> TypeGuard[Json]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from streamkit.calls import Usage
 from streamkit.json_text import json_size
+from streamkit.providers.decoding.decoding import as_integer
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.gemini.schema import Candidate, UsageMetadata, WideCandidate, to_camel_case
 from streamkit.providers.provider import Sink
@@ -98,7 +99,7 @@ class UsageReader:
         self._sink = sink
         self._latest = UsageMetadata()
         self._has_begun = False
-        self.is_pending = False
+        self.is_pending: bool = False
 
     def store(self, counts: UsageMetadata) -> None:
         """Store the counts of a chunk."""
@@ -136,8 +137,8 @@ class UsageReader:
             raw: ``usageMetadata`` as plain data; None stands for the stored counts.
         """
         latest = self._latest
-        prompt, output = latest.promptTokenCount, latest.candidatesTokenCount
-        thoughts, tools = latest.thoughtsTokenCount, latest.toolUsePromptTokenCount
+        prompt, output = as_integer(latest.promptTokenCount), as_integer(latest.candidatesTokenCount)
+        thoughts, tools = as_integer(latest.thoughtsTokenCount), as_integer(latest.toolUsePromptTokenCount)
         self.is_pending = False
         if prompt is None and tools is None and output is None and thoughts is None:
             return  # Vertex sends {"trafficType": ...} alone until the last chunk
@@ -148,7 +149,7 @@ class UsageReader:
                 prompt if tools is None else (prompt or 0) + tools,
                 output if thoughts is None else (output or 0) + thoughts,
                 thoughts,
-                latest.cachedContentTokenCount,
+                as_integer(latest.cachedContentTokenCount),
                 None,
                 raw,
             )

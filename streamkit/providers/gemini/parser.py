@@ -1,4 +1,4 @@
-"""The parser of Gemini's ``streamGenerateContent`` streams.
+"""The parser of Gemini's streams: candidates, their parts and the thought signatures of these, and how they end.
 
 Wire: https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/thought-signatures
 https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
@@ -79,7 +79,7 @@ _CITATION_FIELDS = ("groundingMetadata", "citationMetadata", "urlContextMetadata
 class _CandidateState:
     """The state of one candidate between chunks."""
 
-    __slots__ = ("calls", "choice", "citations", "number", "read_call", "text")
+    __slots__ = ("calls", "choice", "citations", "number", "read_call", "signed_key", "text")
 
     def __init__(self, sink: Sink, number: int) -> None:
         self.number = number
@@ -88,6 +88,13 @@ class _CandidateState:
         self.text = self.choice.text
         self.read_call = self.calls.read
         self.citations: dict[str, Any] | None = None  # those already reported: some streams repeat them in every chunk
+        self.signed_key: int | None = None  # of the part that is read, if it has a signature: a block of its own
+
+    def end_signed(self) -> None:
+        """End the block of a part with a signature."""
+        if self.signed_key is not None:
+            self.choice.end_block(self.signed_key)
+            self.signed_key = None
 
 
 def create_parser(sink: Sink, traits: Traits) -> GeminiParser:
@@ -175,11 +182,12 @@ class GeminiParser:
                         if text and text.__class__ is str and part.thoughtSignature is None and part.thought is None:
                             state.text(text)
                             if part.functionCall is not None:
-                                state.read_call(part.functionCall, None)
+                                state.read_call(part.functionCall, None, number)
                         elif part.functionCall is not None and text is None:
-                            state.read_call(part.functionCall, part.thoughtSignature)
+                            state.read_call(part.functionCall, part.thoughtSignature, number)
                         else:
                             self._read_part(state, part, source, at, number)
+                            state.end_signed()
                 if (
                     candidate.finishReason is not None
                     or candidate.groundingMetadata is not None
@@ -293,19 +301,19 @@ class GeminiParser:
         content = candidate.content
         for number, part in enumerate(content.parts or () if content is not None else ()):
             self._read_part(state, part, source, at, number)
-            if not part.text and part.functionCall is None:
-                continue  # its other fields were read as its data
-            raw = self._raw_part(source, at, number)
-            data = {
-                name: value
-                for name, value in raw.items()
-                if (name in DATA_FIELDS or name in FURTHER_DATA_FIELDS) and value is not None
-            }
-            if data:
-                _read_data(data, state.choice, is_thought=part.thought is True)
-            metadata = {name: raw[name] for name in PART_METADATA if raw.get(name) is not None}
-            if metadata:
-                state.choice.add_metadata(metadata, None if part.functionCall is None else state.calls.last_key)
+            if part.text or part.functionCall is not None:  # of any other part these fields were read as its data
+                raw = self._raw_part(source, at, number)
+                data = {
+                    name: value
+                    for name, value in raw.items()
+                    if (name in DATA_FIELDS or name in FURTHER_DATA_FIELDS) and value is not None
+                }
+                if data:
+                    _read_data(data, state.choice, is_thought=part.thought is True)
+                metadata = {name: raw[name] for name in PART_METADATA if raw.get(name) is not None}
+                if metadata:
+                    state.choice.add_metadata(metadata, None if part.functionCall is None else state.calls.last_key)
+            state.end_signed()
         self._metadata.read_candidate(state.number, candidate)
 
     def _read_part(
@@ -330,7 +338,7 @@ class GeminiParser:
         elif text:
             self._report_signed(state, text, signature, is_thought=is_thought)
         if call is not None:
-            state.read_call(call, signature)
+            state.read_call(call, signature, number)
         elif not text:
             has_data = _read_data(self._raw_part(source, at, number), choice, is_thought=is_thought)
             if not has_data and signature is not None:
@@ -343,6 +351,7 @@ class GeminiParser:
         else:
             state.choice.text(text, key)
         state.choice.add_metadata({SIGNATURE: signature}, key)
+        state.signed_key = key
 
     # ---------------------------------------------------------------- plain data of the decoded chunk
 

@@ -135,6 +135,12 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
 }
 
 
+def _is_interaction(chunk: HeadChunk) -> bool:
+    """Return True for an event of either generation, or a body, of https://ai.google.dev/api/interactions-api."""
+    event = str(chunk.data.get("event_type"))
+    return event.startswith(("interaction.", "content.", "step.")) or chunk.data.get("object") == "interaction"
+
+
 def _is_own(chunk: HeadChunk) -> bool:
     data = chunk.data
     if "type" in data or "object" in data:
@@ -240,7 +246,7 @@ TRAITS = Traits(
     reasoning_state=_reasoning_state,
     call_state=_call_state,
     calls_carry_reasoning=True,  # gemini-cli leaves thoughts out of its history
-    matches_head=HeadMatcher(_is_own),
+    matches_head=HeadMatcher(_is_own, {"Gemini's Interactions API": _is_interaction}),
     rate_message=rate_message,
     markup_families=frozenset(),
     whole_calls=True,

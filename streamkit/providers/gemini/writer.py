@@ -101,8 +101,8 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
 
     def begin_choice(self, first: Self) -> None:
         """Take the facts that each chunk has from the first candidate's writer."""
-        self._separators, self.usage, self.metadata = first._separators, first.usage, first.metadata
-        self.response_id, self.model = first.response_id, first.model
+        self._separators = first._separators
+        self.take_facts(first)
 
     def end_choice(self) -> None:
         """Write the finish reason and the facts about a further candidate."""

@@ -166,8 +166,8 @@ class OllamaParser:
                 self._text(text)
         elif text is not None:
             self._sink.unknown({"content": text})
-        for call in _items(message.get("tool_calls")):
-            self._read_call(call)
+        for position, call in enumerate(_items(message.get("tool_calls"))):
+            self._read_call(call, position)
         self._read_images(message.get("images"))
 
     def _read_images(self, images: Any) -> None:
@@ -177,7 +177,7 @@ class OllamaParser:
             else:
                 self._sink.unknown(image)
 
-    def _read_call(self, call: Any) -> None:
+    def _read_call(self, call: Any, position: int) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             self._sink.unknown(call)
@@ -189,9 +189,8 @@ class OllamaParser:
             return
         key = ("call", self._call_count)  # not the wire's index, which may be 0 for all calls
         self._call_count += 1
-        self._choice.tool(
-            NormalizedToolChunk("start", as_text(call.get("id")), as_text(function.get("name")), text, key=key)
-        )
+        call_id, name = as_text(call.get("id")), as_text(function.get("name"))
+        self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
         self._choice.end_block(key)
 
     # ------------------------------------------------------------ the end
@@ -201,7 +200,10 @@ class OllamaParser:
         prompt, output = as_integer(line.get("prompt_eval_count")), as_integer(line.get("eval_count"))
         if prompt is not None or output is not None:
             counts = {name: value for name, value in line.items() if str(name).endswith(("_count", "_duration"))}
-            self._sink.usage(Usage(prompt, output, raw=counts))
+            cached = as_integer(
+                line.get("prompt_eval_cached_count")
+            )  # of the prompt (https://docs.ollama.com/api/usage)
+            self._sink.usage(Usage(prompt, output, cache_read_tokens=cached, raw=counts))
         reason = line.get("done_reason")
         if is_reason(reason):
             self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))

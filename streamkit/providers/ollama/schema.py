@@ -43,7 +43,8 @@ RESPONSE_FIELDS = ("remote_model", "remote_host")
 #: The fields of each object that are known. ``context`` are the tokens of /api/generate, whose message is the line.
 LINE_FIELDS = frozenset(
     {"model", "created_at", "message", "done", "done_reason", "error", "logprobs", "response", "context", "image"}
-    | {"thinking", "tool_calls", "images", "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration"}
+    | {"thinking", "tool_calls", "images", "eval_count", "eval_duration"}
+    | {"prompt_eval_count", "prompt_eval_cached_count", "prompt_eval_duration"}
     | {"total_duration", "load_duration", *RESPONSE_FIELDS}
 )
 MESSAGE_FIELDS = frozenset({"role", "content", "thinking", "tool_calls", "images"})

@@ -473,9 +473,10 @@ def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str
         report_unknown_fields(sink, nested, repeated.union(facts), f"{place}{_NESTED}.")
         known = known.union((_NESTED,))
     facts = {name: value[name] for name in schema.RARE_RESPONSE_FIELDS if has_value(value.get(name))}
+    facts |= {name: value[name] for name in schema.SENSITIVITY_FIELDS if value.get(name)}
     if facts:
         sink.add_response_metadata(facts)
-        known = known.union(facts)
+    known = known.union(facts, schema.SENSITIVITY_FIELDS)
     report_unknown_fields(sink, value, known, place)
 
 

@@ -50,6 +50,7 @@ from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_
 from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
 from streamkit.values.json_data import copy_with
+from streamkit.values.media import is_base64, to_standard_base64
 
 __all__ = ["build_request", "convert_media", "render_messages"]
 
@@ -211,7 +212,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 # On Google's endpoint of this wire; a router with typed reasoning adds its own.
                 # https://ai.google.dev/gemini-api/docs/thought-signatures#openai
                 calls[0].setdefault("extra_content", {"google": {"thought_signature": SKIP_SIGNATURE}})
-            self.call_places = {call["id"]: place for place, call in enumerate(calls)}
+            self.call_places: dict[str, int] = {call["id"]: place for place, call in enumerate(calls)}
 
     def _assistant_content(self, parts: _AssistantParts) -> str | list[Json] | None:
         """Return the content of an assistant message; as parts if a text has a cache mark."""
@@ -370,7 +371,13 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 arguments = data_as_json(self.arguments_object(arguments, name))
             call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         if "extra_content" in block.metadata and self.is_from_target(block):  # thought signatures of Gemini's endpoint
-            if (extra := self.own_state(block, "extra_content")) is not None:
+            extra = self.own_state(block, "extra_content")
+            google = extra.get("google") if isinstance(extra, dict) else None
+            signature = google.get("thought_signature") if isinstance(google, dict) else None
+            if isinstance(signature, str) and not is_base64(to_standard_base64(signature)):
+                self.report("a thought signature was left out: it is no base64, so Gemini refuses it")
+                extra = {name: value for name, value in extra.items() if name != "google"} or None
+            if extra is not None:
                 call["extra_content"] = extra
         return call
 

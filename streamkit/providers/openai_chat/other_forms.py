@@ -111,7 +111,7 @@ class OtherForms:
     __slots__ = ("_call_count", "_had_empty_usage", "_is_cortex", "is_last")
 
     def __init__(self) -> None:
-        self.is_last = False
+        self.is_last: bool = False
         self._is_cortex = False
         self._had_empty_usage = False
         self._call_count = 0

@@ -16,7 +16,7 @@ This module must not depend on sinks, history or requests.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -24,6 +24,7 @@ __all__ = [
     "CHOICE_RESPONSE_FIELDS",
     "RARE_RESPONSE_FIELDS",
     "RESPONSE_FIELDS",
+    "SENSITIVITY_FIELDS",
     "SOURCE_FIELDS",
     "CallDelta",
     "Chunk",
@@ -58,6 +59,16 @@ RARE_RESPONSE_FIELDS = (
     "system",  # watsonx: {"warnings": [...]}
     "time_info",  # Cerebras
     "timings",  # llama.cpp
+)
+
+#: Fields of each chunk of MiniMax that are false or 0 unless the moderation found something: what, if they are not
+#: (https://platform.minimax.io/docs/api-reference/text-chat-openai).
+SENSITIVITY_FIELDS = (
+    "input_sensitive",
+    "input_sensitive_type",
+    "output_sensitive",
+    "output_sensitive_type",
+    "output_sensitive_int",
 )
 
 
@@ -197,6 +208,7 @@ class PlainDelta(Delta, gc=False, forbid_unknown_fields=True):
     translation_data: dict[str, None] | None = None
     web_search_data: dict[str, None] | None = None
     provider_specific_fields: None = None  # LiteLLM, as thinking_blocks
+    audio_content: Literal[""] | None = None  # MiniMax
 
 
 class PlainChoice(ChunkChoice, gc=False, forbid_unknown_fields=True):
@@ -220,6 +232,13 @@ class PlainGroq(Struct, gc=False):
     error: None = None
 
 
+class PlainOutcome(Struct, gc=False):
+    """MiniMax's ``base_resp`` without an error."""
+
+    status_code: Literal[0] | None = None
+    status_msg: Any = None
+
+
 class PlainChunk(Chunk, gc=False, forbid_unknown_fields=True):
     """``Chunk`` without rare and unknown fields."""
 
@@ -229,7 +248,11 @@ class PlainChunk(Chunk, gc=False, forbid_unknown_fields=True):
     x_groq: PlainGroq | None = None
     prompt_filter_results: None = None
     prompt_annotations: None = None
-    base_resp: None = None
+    base_resp: PlainOutcome | None = None
+    # MiniMax: a type is not 0 if the flag beside it is true.
+    input_sensitive_type: Literal[0] | None = None
+    output_sensitive_type: Literal[0] | None = None
+    output_sensitive_int: Literal[0] | None = None
     # Known and not read.
     obfuscation: Any = None  # padding of OpenAI; ``p`` of Mistral
     p: Any = None
@@ -238,5 +261,7 @@ class PlainChunk(Chunk, gc=False, forbid_unknown_fields=True):
     model_version: Any = None
     generation_id: Any = field(default=None, name="generationId")  # the Vercel gateway
     stream_options: Any = None  # Writer: a field of the request
+    input_sensitive: Any = None
+    output_sensitive: Any = None
     prompt_token_ids: Any = None  # vLLM, only on request
     prompt_text: Any = None

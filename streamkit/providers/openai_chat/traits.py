@@ -135,8 +135,15 @@ def _is_own(chunk: HeadChunk) -> bool:
     return "prompt_filter_results" in data  # Azure's first chunk
 
 
+def _is_conversation(chunk: HeadChunk) -> bool:
+    """Return True for an event or a body of https://docs.mistral.ai/api/endpoint/beta/conversations."""
+    kind = str(chunk.data.get("type", chunk.name))
+    starts = ("conversation.response.", "message.output.", "tool.execution.", "agent.handoff.", "function.call.")
+    return kind.startswith(starts) or chunk.data.get("object") == "conversation.response"
+
+
 #: Returns True if a body with these first bytes can only be a chat stream or a complete chat response.
-is_chat_stream = HeadMatcher(_is_own)
+is_chat_stream: Final = HeadMatcher(_is_own, {"Mistral's Conversations API": _is_conversation})
 
 # ---------------------------------------------------------------- ids
 
@@ -219,7 +226,10 @@ def call_state(state: str) -> dict[str, Any]:
 
 
 #: Others store nothing and pad no chunk; the usage is always read.
-IMPLIED: Final = {"store": False, "stream_options": {"include_usage": True, "include_obfuscation": False}}
+IMPLIED: Final[dict[str, Any]] = {
+    "store": False,
+    "stream_options": {"include_usage": True, "include_obfuscation": False},
+}
 
 # ---------------------------------------------------------------- errors
 

@@ -73,7 +73,7 @@ class ChatWriter(ChoicesWriter):
         self._no_usage: Json = {"usage": None} if options.usage_chunk and self._form.usage_position == "own" else {}
         self._line_end = 2 * traits.line_end.encode()
         self._common: Json = {}
-        self.has_custom_calls = traits.custom_calls
+        self.has_custom_calls: bool = traits.custom_calls
         self._annotations: list[Any] = []  # of the block that is written
         self._annotation_count = 0
         self._detail_count = 0  # of complete details of reasoning
@@ -352,7 +352,7 @@ class ChatWriter(ChoicesWriter):
         new = {name: value for name, value in sources.items() if value not in (None, *self.metadata.get(name, ()))}
         if new:
             lists = {name: [*self.metadata.get(name, ()), value] for name, value in new.items()}
-            self.metadata = {**self.metadata, **lists}
+            self.metadata: dict[str, Any] = {**self.metadata, **lists}
             self._delta({"content": ""}, {}, lists)
 
     # ------------------------------------------------------------ calls

@@ -105,9 +105,9 @@ class OutputItemIndex:
     def __init__(self, sink: Sink) -> None:
         self.items: list[OutputItem] = []
         self.current_event: str | None = None
-        self.current_id = ""
+        self.current_id: str = ""
         self.current_part: ContentPart | None = None
-        self.current_key = 0
+        self.current_key: int = 0
         self._sink = sink
         self._by_id: dict[str, OutputItem] | None = None  # the last one with that id, once there are two items
         self._lookups: _Lookups | None = None

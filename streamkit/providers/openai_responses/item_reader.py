@@ -72,8 +72,8 @@ class ItemReader:
     def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self._sink = sink
         self._choice = choice
-        self.index = OutputItemIndex(sink)
-        self.texts = TextReader(sink, choice, self.index)
+        self.index: OutputItemIndex = OutputItemIndex(sink)
+        self.texts: TextReader = TextReader(sink, choice, self.index)
         self._server_reader: _ServerToolReader | None = None  # made for the first of its items, as is the next
         self._client_reader: ClientItemReader | None = None
 
@@ -97,6 +97,7 @@ class ItemReader:
         if item is None or (as_position(index) != item.index and self._differs(item, raw)):
             self._start(raw, index)
             return
+        item.is_repeated = True
         self._sink.warn("item_repeated", f"item {raw.get('id')!r} started twice; the second start was ignored")
         self.index.add_position(item, index)
         self.index.clear_current()
@@ -111,6 +112,7 @@ class ItemReader:
             if self._differs(item, raw):
                 item = None
             elif item.repeated_start is None:
+                item.is_repeated = True
                 self._sink.warn("item_repeated", f"item {raw.get('id')!r} ended twice; the second end was ignored")
         item = item or self._start(raw, index)
         self._read_snapshot(item, raw, is_ended=raw.get("status") not in _UNFINISHED_STATUSES)
@@ -131,6 +133,10 @@ class ItemReader:
                 item = self.index.find_same(raw)
                 if item is None or self._differs(item, raw):
                     item = self._start(raw, None)
+                elif not item.is_repeated:
+                    item.is_repeated = True
+                    message = f"item {raw.get('id')!r} is in the output twice; the second one was ignored"
+                    self._sink.warn("item_repeated", message)
             self._read_snapshot(item, raw, is_ended=is_ended)
         if self._client_reader is not None:
             self._client_reader.report_shell_calls()

@@ -95,8 +95,8 @@ class RepeatedStart:
     __slots__ = ("index", "raw", "sizes")
 
     def __init__(self, raw: Json, index: Any) -> None:
-        self.raw = raw
-        self.index = index
+        self.raw: Json = raw
+        self.index: Any = index
         self.sizes: dict[Hashable, int] = {}
 
     def matches(self, key: Hashable, text: str, delta: str) -> bool:
@@ -130,6 +130,7 @@ class OutputItem(Struct, eq=False):
         arguments: of a call, the arguments in its last snapshot.
         has_arguments: of a call, that arguments came later; of a server tool, that its arguments were emitted.
         is_done: a snapshot of the complete item came.
+        is_repeated: it came again, and that was reported.
         repeated_start: it started again after that.
         unknown_indexes: the positions of its content that were reported to be unknown.
     """
@@ -151,6 +152,7 @@ class OutputItem(Struct, eq=False):
     arguments: str = ""
     has_arguments: bool = False
     is_done: bool = False
+    is_repeated: bool = False
     repeated_start: RepeatedStart | None = None
     unknown_indexes: set[int] | None = None
 

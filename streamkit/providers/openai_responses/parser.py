@@ -107,7 +107,7 @@ class ResponsesParser:
                 elif part_kind == "reasoning":
                     self._choice.reasoning(text, "text", part.key)
                 else:
-                    self._choice.refusal(text)
+                    self._choice.refusal(text, part.key)
                 return
         if kind in _DELTA_EVENTS:
             self._read_delta(event, data)
@@ -288,11 +288,16 @@ class ResponsesParser:
         input_details, output_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
         input_details = input_details if isinstance(input_details, dict) else {}
         output_details = output_details if isinstance(output_details, dict) else {}
+        prompt, output = as_integer(usage.get("input_tokens")), as_integer(usage.get("output_tokens"))
+        reasoning = as_integer(output_details.get("reasoning_tokens"))
+        if reasoning and output is not None and prompt is not None:
+            if as_integer(usage.get("total_tokens")) == prompt + output + reasoning:
+                output += reasoning  # counted separately, as xAI does on Chat Completions
         self._sink.usage(
             Usage(
-                as_integer(usage.get("input_tokens")),
-                as_integer(usage.get("output_tokens")),
-                as_integer(output_details.get("reasoning_tokens")),
+                prompt,
+                output,
+                reasoning,
                 as_integer(input_details.get("cached_tokens")),
                 as_integer(input_details.get("cache_write_tokens")),
                 usage,

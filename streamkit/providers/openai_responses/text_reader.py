@@ -95,6 +95,9 @@ class TextReader:
             self._choice.add_metadata({"opaque": raw}, item.key)
             if not raw.get("encrypted_content"):
                 item.raw = raw
+            self._choice.end_block(item.key)
+        for part in item.parts:
+            self._choice.end_block(part.key)
 
     def finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial texts of an item that has no snapshot and will get none."""
@@ -238,9 +241,9 @@ class TextReader:
             if not part.is_started and (metadata := part.item.text_metadata):
                 self._choice.add_metadata(metadata, part.key)
         elif part.kind == "refusal":
-            self._choice.refusal(text)
+            self._choice.refusal(text, part.key)
             if not part.is_started and (metadata := part.item.text_metadata):
-                self._choice.add_metadata(metadata)
+                self._choice.add_metadata(metadata, part.key)
         else:
             is_summary = part.kind == "summary"
             self._choice.reasoning(text, "summary" if is_summary else "text", part.key)

@@ -3,8 +3,9 @@
 Wire: https://platform.openai.com/docs/api-reference/responses-streaming
 
 The counterpart of ``parser``: parsing the bytes again gives the same turn, opaque state byte for byte. Calls are
-distinguished by their place in the output, so open calls may alternate. One item with text is open at a time, and any
-other item ends it. The module must not read a clock (``created_at`` is 0), and must not depend on requests or sockets.
+distinguished by their place in the output, so open calls may alternate. An item with text is open until another item
+begins, or until its blocks end if they alternate with others. The module must not read a clock (``created_at`` is 0),
+and must not depend on requests or sockets.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class _TextWriter(Writer):
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._event_count = 0
-        self._open: OpenItem | None = None  # the message or the reasoning that is being written
+        self._open: OpenItem | None = None  # the last message or reasoning, if another part may follow in it
+        self._by_block: dict[int, OpenItem] = {}  # the items of the blocks that have not ended
         self._response: Json = {}  # as it began
         self._logprobs: list[Any] = []  # of the next text
 
@@ -112,11 +114,26 @@ class _TextWriter(Writer):
         self.end_item(self.add_item(item, initial))
 
     def close_item(self) -> None:
-        """Write the end of the message or reasoning that is open."""
+        """Write the end of the message or reasoning that is open, unless the end of its block will come."""
         if self._open is not None:
-            item, self._open = self._open, None
-            self._close_part(item)
-            self.end_item(item.index)
+            if self._open in self._by_block.values():
+                self._open = None
+            else:
+                self._close(self._open)
+
+    def _close(self, item: OpenItem) -> None:
+        """Write the end of a message or reasoning."""
+        if item is self._open:
+            self._open = None
+        self._by_block = {block: other for block, other in self._by_block.items() if other is not item}
+        self._close_part(item)
+        self.end_item(item.index)
+
+    def close_items(self) -> None:
+        """Write the ends of all messages and reasoning."""
+        for item in dict.fromkeys(self._by_block.values()):
+            self._close(item)
+        self.close_item()
 
     # ------------------------------------------------------------ texts
 
@@ -139,11 +156,20 @@ class _TextWriter(Writer):
         if isinstance(raw, list):
             self._logprobs += raw
 
+    def _item(self, type: str) -> OpenItem | None:
+        """Return the item of the block, or the open one in which the block may be the next part; None if none is."""
+        item = self._by_block.get(self.block)
+        if item is None and (item := self._open) is not None:
+            # Blocks alternate: each is an item of its own, but for the summaries of one reasoning of this wire.
+            is_taken = item in self._by_block.values() and not (type == "reasoning" and self.is_same_wire)
+            item = None if is_taken else item
+        return item if item is not None and item.type == type else None
+
     def _message_part(self, kind: str) -> OpenItem:
         """Return the open message, with an open part of that kind."""
         own = self._own_state or {}
-        item, own_id = self._open, own.get("item_id")
-        if item is None or item.type != "message" or (own_id is not None and own_id != item.item["id"]):
+        item, own_id = self._item("message"), own.get("item_id")
+        if item is None or (own_id is not None and own_id != item.item["id"]):
             self.close_item()
             message: Json = {"id": own_id if isinstance(own_id, str) else self.new_id("msg"), "type": "message"}
             message |= {"status": "completed", "content": [], "role": "assistant"}
@@ -159,9 +185,9 @@ class _TextWriter(Writer):
     def _reasoning_item(self) -> OpenItem:
         """Return the open reasoning item; open one for another item of the same provider."""
         own = self._own_state or {}
-        opaque, item = own.get("opaque"), self._open
+        opaque, item = own.get("opaque"), self._item("reasoning")
         is_other = self._own_state is not None and not ({"summary_index", "content_index"} & own.keys())
-        if item is None or item.type != "reasoning" or (is_other and item.kind is None):
+        if item is None or (is_other and item.kind is None):
             self.close_item()
             is_own = isinstance(opaque, dict) and opaque.get("type") == "reasoning"
             fields: Json = {"id": self.new_id("rs"), "type": "reasoning", "summary": []}
@@ -174,10 +200,13 @@ class _TextWriter(Writer):
         return item
 
     def _open_part(self, item: OpenItem, kind: str) -> None:
-        if item.kind == kind:
+        if self.block in self.open_blocks:
+            self._by_block[self.block] = item
+        if item.kind == kind and (item.block == self.block or item.block not in self.open_blocks):
+            item.block = self.block  # the part goes on: its block before has ended
             return
         self._close_part(item)
-        item.start_part(kind)
+        item.start_part(kind, self.block)
         _, prefix, field, fields = _TEXT_EVENTS[kind]
         self.send_event(f"{prefix}.added", {**item.position, "part": {"type": kind, **fields, field: ""}})
 
@@ -216,19 +245,25 @@ class _TextWriter(Writer):
             if not item.is_own:
                 if state:
                     item.item["encrypted_content"] = state
-                self.close_item()
+                self._close(item)
         elif self._own_state is None and event.metadata.keys() - _MESSAGE_FIELDS:
             super().end_block(event)
         # Claude splits a text at citations, and the Agents SDK takes the last part of a message for the whole output.
         is_foreign_text = event.kind == "text" and self._own_state is None and "item_id" not in event.metadata
-        if self._open is not None and not is_foreign_text:
-            self._close_part(self._open)
-            if self._open.type == "message" and event.metadata.get("phase") in MESSAGE_PHASES:
-                self._open.item["phase"] = event.metadata["phase"]
-            if self._open.type == "message" and self.is_same_wire and event.metadata.get("agent") is not None:
-                self._open.item["agent"] = event.metadata["agent"]
-            if self._open.type == "message" and (self._own_state or {}).get("item_id") is None:
-                self.close_item()
+        ended = self._by_block.pop(event.block, self._open)
+        if ended is None:
+            return
+        if not is_foreign_text and ended.block in (event.block, -1):
+            self._close_part(ended)
+            if ended.type == "message" and event.metadata.get("phase") in MESSAGE_PHASES:
+                ended.item["phase"] = event.metadata["phase"]
+            if ended.type == "message" and self.is_same_wire and event.metadata.get("agent") is not None:
+                ended.item["agent"] = event.metadata["agent"]
+            if ended.type == "message" and (self._own_state or {}).get("item_id") is None:
+                self._close(ended)
+                return
+        if ended is not self._open and ended not in self._by_block.values():
+            self._close(ended)
 
     def citation(self, data: Any) -> None:
         """Write a citation as an annotation of the text."""
@@ -300,7 +335,7 @@ class ResponsesWriter(_TextWriter):
 
     def end(self) -> None:
         """Write the last event, with the whole response."""
-        self.close_item()
+        self.close_items()
         for position in list(self._open_tools):
             self.end_item(position)
         status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from streamkit.calls import Usage
-from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.openai_responses.schema import Json
 from streamkit.providers.writing.call_text import CallText
+from streamkit.providers.writing.encoding import safe_json
 from streamkit.providers.writing.wire_output import ServerToolCall
 from streamkit.values.media import normalize_data
 
@@ -53,6 +53,7 @@ class OpenItem:
         index: its place in the output.
         is_own: the item is the provider's own, and has its parts.
         kind: the kind of the open part; None if no part is open.
+        block: the number of the block that the last part is.
         texts: the deltas of that part.
         annotations: the annotations of that part.
         logprobs: its log probabilities.
@@ -66,15 +67,17 @@ class OpenItem:
         self.index = 0
         self.is_own = False
         self.kind: str | None = None
+        self.block = -1
         self.texts: list[str] = []
         self.annotations: list[Any] = []
         self.logprobs: list[Any] = []
         self.position: Json = {}
-        self.part_count = 0
+        self.part_count: int = 0
         self._counts: dict[str, int] = {}
 
-    def start_part(self, kind: str) -> None:
+    def start_part(self, kind: str, block: int) -> None:
         """Open a part of a kind, the next of its list."""
+        self.block = block
         name, field = _LISTS[kind]
         number = self._counts.get(name, 0)
         self._counts[name] = number + 1
@@ -164,8 +167,8 @@ def mcp_call(tool: ServerToolCall, item_id: str, output: Any = None) -> Json:
         "status": "completed",
         "name": tool.name,
         "server_label": "server",
-        "arguments": tool.arguments if isinstance(tool.arguments, str) else compact_json(tool.arguments or {}),
-        "output": output if isinstance(output, str) or output is None else compact_json(output),
+        "arguments": tool.arguments if isinstance(tool.arguments, str) else safe_json(tool.arguments or {}),
+        "output": output if isinstance(output, str) or output is None else safe_json(output),
         "error": None,
     }
 

@@ -69,7 +69,7 @@ class NeutralRequest:
         self._is_foreign = request.provider not in (None, provider.name)
         names = ToolNames(request.tools, provider.traits)
         changes += names.changes
-        self.contents = names.rename(request.contents)
+        self.contents: list[Content] = names.rename(request.contents)
         self._tools = prepare_tools(request.tools, provider.traits, names, changes)
         self._choice = self._accepted_choice(names)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from streamkit.providers.contract.output_form import OutputRefused
-from streamkit.providers.contract.traits import Traits, nearest_effort
+from streamkit.providers.contract.traits import ModelFacts, Traits, nearest_effort
 from streamkit.providers.requests.request import OutputFormat, Settings
 
 __all__ = [
@@ -235,7 +235,7 @@ class SettingsWriter:
     """
 
     def __init__(self, settings: Settings, traits: Traits, body: Json, changes: list[str], *, is_foreign: bool):
-        self.facts = traits.facts_for(settings.model)
+        self.facts: ModelFacts = traits.facts_for(settings.model)
         self.body = body
         self.is_foreign = is_foreign
         self._traits = traits

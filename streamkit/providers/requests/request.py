@@ -15,7 +15,7 @@ without marks cache by themselves and get none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -52,7 +52,7 @@ class OutputFormat(BaseModel):
         strict: whether the provider enforces the schema; None leaves it to the provider.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     type: Literal["text", "json", "json_schema"]
     json_schema: dict[str, Any] | None = None
@@ -85,7 +85,7 @@ class Settings(BaseModel):
         output_format: the form of the response's text.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     model: str | None = None
     max_output_tokens: int | None = None

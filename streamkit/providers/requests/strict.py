@@ -44,7 +44,7 @@ OPENAI = StrictProfile(
 
 # The keywords of https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations (read
 # 2026-11), which Bedrock documents for every model.
-CLAUDE_KEYWORDS = {
+CLAUDE_KEYWORDS: dict[str, frozenset[Any] | None] = {
     "default": None,
     "format": frozenset(["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"]),
     "minItems": frozenset((0, 1)),

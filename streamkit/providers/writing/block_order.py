@@ -1,9 +1,10 @@
 """The order in which a wire has blocks, calls and choices: three bases of writers, for what the wire requires.
 
-- ``SequentialWriter``: no delta of a block comes after the next block began. A stream may have several open calls at
-  once (Chat Completions, Responses). Then the first call is written as it comes, and what follows it waits until the
-  call is over: its end was reported, or its object is closed and something else began. So each call is sent as soon as
-  the one before it is complete. A call within which a response failed has no end, as at the provider.
+- ``SequentialWriter``: one call is open at a time. A stream may have several open calls at once (Chat Completions,
+  Responses). Then the first call is written as it comes, and what follows it waits until the call is over: its end was
+  reported, or its object is closed and something else began. So each call is sent as soon as the one before it is
+  complete. A call within which a response failed has no end, as at the provider. Texts and reasoning have an index
+  each, and are open as long as the blocks that they are.
 - ``WholeCallWriter``: the wire has complete calls alone. A call is written when its final state is known, in the order
   in which the calls began. One that is not complete is left out.
 - ``ChoicesWriter``: a response has several choices. Each further choice has a writer of its own, whose chunks are part
@@ -42,18 +43,69 @@ class SequentialWriter(Writer):
         super().__init__(traits, options)
         self._current: CallText | None = None  # the call that is being written
         self._waiting: deque[CallText | tuple[Event, EventRow]] = deque()
-        self.ends_in_call = False
+        self._indexes: dict[tuple[str, int], int] = {}  # of the open texts, by the wire's kind and the block's number
+        self._index_count = 0
+        self.ends_in_call: bool = False
 
     def apply(self, event: Event, row: EventRow) -> None:
         """Write an event, or keep it until the current call is over.
 
-        The end of the block before the call, if it has no state, is left out: the call's start has ended that block.
+        The end of a block without state is written within the call: it is no content for which the call must be over.
         """
-        if self._current is None or row.scope != "block":
+        is_stateless_end = isinstance(event, BlockEnded) and not event.signature and not event.metadata
+        if self._current is None or row.scope != "block" or (is_stateless_end and not self._waiting):
             row.write(self, event)
-        elif self._waiting or not isinstance(event, BlockEnded) or event.signature or event.metadata:
+        else:
             self._waiting.append((event, row))
             self._advance()
+
+    # ------------------------------------------------------------ texts and reasoning
+
+    def stop_finished(self) -> None:
+        """Write the ends of the texts that will get no event for it, because another block begins."""
+        for place in [place for place in self._indexes if place[1] not in self.open_blocks]:
+            self.stop_block(self._indexes.pop(place))
+
+    def next_index(self) -> int:
+        """Return the index of a new block."""
+        self.stop_finished()
+        self._index_count += 1
+        return self._index_count - 1
+
+    def text_index(self, kind: str) -> int:
+        """Return the index of the block that is being written, a text of the wire's kind; start it if it is not open.
+
+        Without ``BlockStarted`` the blocks of a stream may have one number: then another kind is another block.
+        """
+        index = self._indexes.get((kind, self.block))
+        if index is None:
+            for place in [place for place in self._indexes if place[1] == self.block]:
+                self.stop_block(self._indexes.pop(place))
+            index = self.next_index()
+            self._indexes[kind, self.block] = index
+            self.start_text(kind, index)
+        return index
+
+    def end_text(self, kind: str) -> None:
+        """Write the end of the block that is being written, if it is open as a text of that kind."""
+        if (index := self._indexes.pop((kind, self.block), None)) is not None:
+            self.stop_block(index)
+
+    def end_texts(self) -> None:
+        """Write the ends of all texts that are open."""
+        for index in self._indexes.values():
+            self.stop_block(index)
+        self._indexes.clear()
+
+    def start_text(self, kind: str, index: int) -> None:
+        """Write the start of a text of a kind of the wire."""
+        raise NotImplementedError
+
+    def stop_block(self, index: int) -> None:
+        """Write the end of the block at an index."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ calls
 
     def start_call(self, call: CallText) -> None:
         """Write the start of a call, or keep the call until the current one is over."""

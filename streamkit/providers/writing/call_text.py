@@ -59,14 +59,14 @@ class CallText:
     )
 
     def __init__(self, ref: CallRef, id: str | None, index: int, *, is_wrapped: bool = False) -> None:
-        self.ref = ref
-        self.id = id
-        self.index = index
+        self.ref: CallRef = ref
+        self.id: str | None = id
+        self.index: int = index
         self.namespace: str | None = None
         self.metadata: dict[str, Any] = {}
         self.item: dict[str, Any] = {}
         self.position: int | None = None
-        self.ended = False
+        self.ended: bool = False
         self.ready: ToolCall | None = None
         self.waiting: list[str] | None = None
         self._is_over = False

@@ -20,6 +20,7 @@ from streamkit.events import (
     ResponseStarted,
     ServerTool,
     Text,
+    TextKind,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallReady,
@@ -106,12 +107,14 @@ def _events(block: _BlockOfEvents, index: int, delta_size: int) -> Iterator[Even
         citations = metadata.get("citations")
         for citation in citations if isinstance(citations, list) else ():
             yield Citation(citation)
-        yield BlockEnded("refusal" if is_refusal else "text", _signature(metadata), _state(metadata))
+        kind: TextKind = "refusal" if is_refusal else "text"
+        yield BlockEnded(kind, signature=_signature(metadata), metadata=_state(metadata))
     elif isinstance(block, ReasoningBlock):
         for part in split_text(block.text, delta_size):
             yield Reasoning(part, block.kind)
         opaque = {} if block.opaque is None else {"opaque": block.opaque}
-        yield BlockEnded("reasoning", block.signature or _signature(metadata), {**_state(metadata), **opaque})
+        signature = block.signature or _signature(metadata)
+        yield BlockEnded("reasoning", signature=signature, metadata={**_state(metadata), **opaque})
     elif isinstance(block, ToolCallBlock):
         yield from _call_events(block, index, delta_size)
     elif isinstance(block, ServerToolBlock):

@@ -23,6 +23,7 @@ __all__ = [
     "encode_json",
     "encode_json_text",
     "encode_sse_event",
+    "safe_json",
     "text_or_json",
     "uncached_input_tokens",
 ]
@@ -74,10 +75,19 @@ def encode_json(value: Any) -> bytes:
 
     A text with half a surrogate pair is escaped: JSON can express it, UTF-8 cannot.
     """
+    text = safe_json(value)
     try:
-        return compact_json(value).encode()
+        return text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), default=str).encode()
+        return json.dumps(json.loads(text), separators=(",", ":")).encode()
+
+
+def safe_json(value: Any) -> str:
+    """Return a value as compact JSON text; never raise for what it contains (an integer of thousands of digits)."""
+    try:
+        return compact_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return compact_json(to_json_data(value, object_fields, deepest=_DEEPEST))
 
 
 def encode_chunk(chunk: Mapping[str, Any]) -> bytes:

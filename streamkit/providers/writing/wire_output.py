@@ -87,6 +87,8 @@ class WireOutput:
         items: the items of the response so far, where the wire has items to which later requests may refer.
         is_same_wire: the events are those of a turn of the same wire: what only this wire has is written again.
         metadata: the wire's own facts about the response, as far as the events have them; empty for another wire.
+        block: the number of the block that the event is of which is being written.
+        open_blocks: the numbers of the blocks that have started and will get an end.
         error_rules: the rules of the wire's errors.
     """
 
@@ -94,8 +96,8 @@ class WireOutput:
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         self.traits = traits
-        self.response_id = options.response_id
-        self.model = options.model
+        self.response_id: str | None = options.response_id
+        self.model: str | None = options.model
         self.omitted: dict[OmittedKind, str] = {}
         self.usage: Usage | None = None
         self.finish: Finished | None = None
@@ -105,10 +107,17 @@ class WireOutput:
         self.items: list[Json] = []
         self.is_same_wire = False
         self.metadata: Mapping[str, Any] = {}
+        self.block = 0
+        self.open_blocks: set[int] = set()
         self._frames: list[bytes] = []
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
         self._own_state: Mapping[str, Any] | None = None
+
+    def take_facts(self, first: WireOutput) -> None:
+        """Take the facts about the response from the writer of its first choice."""
+        self.usage, self.metadata = first.usage, first.metadata
+        self.response_id, self.model = first.response_id, first.model
 
     # ------------------------------------------------------------ frames
 

@@ -21,6 +21,7 @@ from streamkit.calls import CLIENT_TOOL, CallRef, Finish, StreamError, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    BlockStarted,
     Citation,
     Event,
     Failed,
@@ -133,7 +134,7 @@ class Writer(WireOutput):
         self._end_blocks()
         self._is_closed = True
         if self.error is None and self.finish is None:
-            self.error = _TRUNCATED
+            self.error: StreamError | None = _TRUNCATED
         self.end()
         if self._chunks is None:
             return self._take()
@@ -178,11 +179,11 @@ class Writer(WireOutput):
 
     def _started(self, event: ResponseStarted) -> None:
         if not self._has_begun:
-            self.response_id = self.response_id or event.response_id
-            self.model = self.model or event.model
+            self.response_id: str | None = self.response_id or event.response_id
+            self.model: str | None = self.model or event.model
             if event.provider is not None and self.traits.is_from_provider({"provider": event.provider}):
                 self.is_same_wire = True
-                self.metadata = event.metadata
+                self.metadata: Mapping[str, Any] = event.metadata
             self._begin_once()
 
     def _call_start(self, event: ToolCallStart) -> None:
@@ -283,6 +284,31 @@ class Writer(WireOutput):
                 self._write_server_tool(tool)
 
 
+def _on_block_start(writer: Writer, event: BlockStarted) -> None:
+    writer.open_blocks.add(event.block)
+
+
+def _on_text(writer: Writer, event: Text) -> None:
+    writer.block = event.block
+    writer.text(event.text)
+
+
+def _on_reasoning(writer: Writer, event: Reasoning) -> None:
+    writer.block = event.block
+    writer.reasoning(event.text, event.kind)
+
+
+def _on_refusal(writer: Writer, event: Refusal) -> None:
+    writer.block = event.block
+    writer.refusal(event.text)
+
+
+def _on_block_end(writer: Writer, event: BlockEnded) -> None:
+    writer.block = event.block
+    writer.end_block(event)
+    writer.open_blocks.discard(event.block)
+
+
 def _on_usage(writer: Writer, event: UsageReport) -> None:
     writer.usage = event.usage
 
@@ -334,10 +360,11 @@ class EventRow:
 #: response, the events of ``ToolEvent`` what the program does with it.
 EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     ResponseStarted: EventRow(Writer._started, "response"),
-    Text: EventRow(lambda writer, event: writer.text(event.text), begins=True),
-    Reasoning: EventRow(lambda writer, event: writer.reasoning(event.text, event.kind), begins=True),
-    Refusal: EventRow(lambda writer, event: writer.refusal(event.text), begins=True),
-    BlockEnded: EventRow(lambda writer, event: writer.end_block(event), begins=True),
+    Text: EventRow(_on_text, begins=True),
+    Reasoning: EventRow(_on_reasoning, begins=True),
+    Refusal: EventRow(_on_refusal, begins=True),
+    BlockStarted: EventRow(_on_block_start, "choice"),  # on the wire a block starts with its first delta
+    BlockEnded: EventRow(_on_block_end, begins=True),
     ToolCallStart: EventRow(Writer._call_start, "call", begins=True),
     ToolCallDelta: EventRow(Writer._call_delta, "call"),
     ToolCallEnd: EventRow(Writer._call_end, "call"),

@@ -58,7 +58,7 @@ class MarkupReporter:
     ) -> None:
         self.recovers = recovers
         self.families = families
-        self.cleans_names = "harmony" in families
+        self.cleans_names: bool = "harmony" in families
         self._tools = None if tools is None else frozenset(tools)
         self._accumulator = accumulator
         self._reported: set[tuple[str, str]] = set()
@@ -114,7 +114,7 @@ class MarkupFilter:
     """
 
     def __init__(self, choice: Choice, reporter: MarkupReporter) -> None:
-        self.has_searched = False
+        self.has_searched: bool = False
         self._choice = choice
         self._reporter = reporter
         self._recovers = reporter.recovers
@@ -305,6 +305,8 @@ class MarkupFilter:
         self._reporter.warn_leaked(family)
         self._emit_text()
         if self._recovers:
+            if self._key is not None:
+                self._choice.end_block(self._key)  # text after the call is another block
             self._call_count += 1
             self._open_call = ("leaked", self._call_count)
             self._choice.tool(NormalizedToolChunk("start", id, name, key=self._open_call))

@@ -166,7 +166,7 @@ class Lexer:
 
     def __init__(self, families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES) -> None:
         self._patterns = _compile(families)
-        self.rest = ""  #: what may be the prefix of a tag; shorter than ``LONGEST``
+        self.rest: str = ""  #: what may be the prefix of a tag; shorter than ``LONGEST``
 
     def feed(self, text: str) -> list[Token]:
         """Return the tokens that a delta of text completes."""

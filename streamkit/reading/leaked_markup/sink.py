@@ -83,22 +83,22 @@ class MarkupChoice:
         self._choice = choice
         self._names = NameCleaner(reporter.warn_name_cleaned) if reporter.cleans_names else None
         self._filter = MarkupFilter(choice, reporter)
-        self.text = self._filter.feed  # ``ChoiceSink.text``, without another call for each delta
+        self.text: Callable[..., None] = self._filter.feed  # ``ChoiceSink.text``, without another call for each delta
         # These do not interrupt the text. It may follow a finish reason.
-        self.replace_arguments = choice.replace_arguments
-        self.citation = choice.citation
-        self.log_probabilities = choice.log_probabilities
-        self.finish = choice.finish
+        self.replace_arguments: Callable[..., None] = choice.replace_arguments
+        self.citation: Callable[..., None] = choice.citation
+        self.log_probabilities: Callable[..., None] = choice.log_probabilities
+        self.finish: Callable[..., None] = choice.finish
 
     def reasoning(self, text: str, kind: ReasoningKind = "text", key: Hashable = None) -> None:
         """Implement ``ChoiceSink.reasoning``."""
         self._filter.finalize()
         self._choice.reasoning(text, kind, key)
 
-    def refusal(self, text: str) -> None:
+    def refusal(self, text: str, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.refusal``."""
         self._filter.finalize()
-        self._choice.refusal(text)
+        self._choice.refusal(text, key)
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         """Implement ``ChoiceSink.add_metadata``."""
@@ -199,6 +199,11 @@ class MarkupSink:
         self.unknown = accumulator.unknown
         self.keep = accumulator.keep
         self.join_with = accumulator.join_with
+
+    @property
+    def model(self) -> str | None:
+        """Implement ``Sink.model``."""
+        return self._accumulator.model
 
     def choice(self, index: int) -> MarkupChoice:
         """Implement ``Sink.choice``."""

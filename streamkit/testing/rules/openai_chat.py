@@ -185,7 +185,7 @@ _QWEN = (
 )
 
 #: The rules of the dialects of which more than the form of the wire is known.
-RULES_OF_DIALECTS = {
+RULES_OF_DIALECTS: dict[str, tuple[Rule, ...]] = {
     "openai_chat": _OPENAI,
     "azure_openai": _OPENAI,
     "mistral": _MISTRAL,

@@ -52,7 +52,7 @@ def test_each_frame_is_beside_the_events_that_it_caused(provider: str, size: int
     rows = rows_of(exchange)
     assert all(len(row["frames"]) <= 1 for row in rows)
     assert [row["n"] for row in rows] == list(range(len(rows)))
-    expected = Turn(provider, "exchange_1")
+    expected = Turn(provider)
     events = [*expected.feed(data), *expected.close()]
     found = [from_json(json.dumps(event["event"])) for row in rows for event in row["events"]]
     assert found == [from_json(to_json(event)) for event in events]
@@ -76,7 +76,7 @@ def test_rows_do_not_depend_on_the_reads_of_recorded_streams() -> None:
 def test_recorded_streams_are_read_as_by_a_turn() -> None:
     for stream in all_recorded_streams()[::7]:
         exchange = read(stream.data, stream.provider, 4096)
-        turn = Turn(stream.provider, "exchange_1")
+        turn = Turn(stream.provider)
         turn.feed(stream.data)
         turn.close()
         assert exchange.turn is not None

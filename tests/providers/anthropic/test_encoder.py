@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import providers, writer
@@ -232,7 +232,6 @@ _blocks = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(_blocks, min_size=1, max_size=5), st.integers(1, 20))
 def test_encoded_content_is_parsed_as_the_same_turn(blocks: list[Any], delta_size: int) -> None:
     for number, block in enumerate(blocks):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import request_validators
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rendering import request_of
 
@@ -646,7 +646,6 @@ _histories = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(_histories)
 def test_any_history_renders_legally(history: list[Content]) -> None:
     rendered = render(*history)

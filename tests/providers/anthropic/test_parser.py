@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from anthropic_events import STOP, begin, delta, end, frames, read, start
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recording_sink import RecordingSink, call_delta, call_start
 
@@ -347,13 +347,11 @@ _events = st.dictionaries(_names, _json, max_size=5) | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(_events, max_size=8))
 def test_random_json_never_raises(events: list[dict[str, Any]]) -> None:
     read(*events)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([b"", b"error", b"ping", b"message_start"]), st.binary(max_size=60))))
 def test_random_bytes_never_raise(pairs: list[tuple[bytes, bytes]]) -> None:
     frames(*pairs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import Turn, providers, writer
@@ -66,7 +66,6 @@ def encode_and_parse(blocks: list[Any], **options: Any) -> Turn:
     return turn
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(BLOCKS, max_size=6), FINISHES, st.integers(1, 20))
 def test_encoded_content_is_parsed_as_the_same_turn(blocks: list[Any], finish: Any, delta_size: int) -> None:
     turn = encode_and_parse(blocks, finish=finish, delta_size=delta_size, usage=Usage(10, 5, None, 3, 2))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import request_validators
 from boto3_streams import read_with_boto3
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rendering import request_of
 from shared_data import RecordedStream, recorded_streams
@@ -185,7 +185,6 @@ BLOCKS = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(BLOCKS, st.integers(1, 9))
 def test_encoded_content_is_parsed_as_the_same_turn(blocks: list[Any], delta_size: int) -> None:
     content = Content(speaker="ai", blocks=blocks)
@@ -196,7 +195,6 @@ def test_encoded_content_is_parsed_as_the_same_turn(blocks: list[Any], delta_siz
     assert turn.text == "".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["chunk", "aException", "b"]), st.binary(max_size=40)), min_size=1, max_size=5),
     st.integers(1, 40),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import wire_streams
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import RecordedStream, recorded_streams
 
@@ -202,7 +202,6 @@ _blocks = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(_blocks, min_size=1, max_size=5), st.text(), st.integers(1, 20))
 def test_encoded_content_parsed_again_is_the_same(blocks: list[Any], plan: str, delta_size: int) -> None:
     for number, block in enumerate(blocks):

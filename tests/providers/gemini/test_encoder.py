@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import recorded_streams
 
@@ -101,7 +101,6 @@ USAGE = st.none() | st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     blocks(),
     USAGE,

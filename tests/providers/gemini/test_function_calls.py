@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.providers.gemini.function_calls import PartialArgsAssembler, escape_json_text, parse_json_path
@@ -66,7 +66,6 @@ def assemble(batches: list[list[PartialArg]]) -> tuple[Any, bool, PartialArgsAss
     return json.loads(text + rest if replacement is None else replacement), replacement is None, arguments
 
 
-@settings(deadline=None)
 @given(OBJECTS, st.lists(st.integers(0, 20), max_size=3), st.integers(0, 2))
 def test_fragments_in_order_are_written_at_once(value: dict[str, Any], cuts: list[int], style: int) -> None:
     batches = [to_fragments(json_path(segments, style), leaf, cuts) for segments, leaf in leaves(value)]
@@ -76,14 +75,12 @@ def test_fragments_in_order_are_written_at_once(value: dict[str, Any], cuts: lis
     assert arguments.problem is None
 
 
-@settings(deadline=None)
 @given(OBJECTS, st.lists(st.integers(0, 20), max_size=3))
 def test_batches_do_not_change_the_result(value: dict[str, Any], cuts: list[int]) -> None:
     flat = [fragment for segments, leaf in leaves(value) for fragment in to_fragments(json_path(segments), leaf, cuts)]
     assert assemble([flat])[0] == assemble([[fragment] for fragment in flat])[0] == value
 
 
-@settings(deadline=None)
 @given(OBJECTS, st.randoms(use_true_random=False))
 def test_fragments_in_any_order_make_the_same_object(value: dict[str, Any], random: Any) -> None:
     batches = [to_fragments(json_path(segments), leaf, []) for segments, leaf in leaves(value)]
@@ -91,7 +88,6 @@ def test_fragments_in_any_order_make_the_same_object(value: dict[str, Any], rand
     assert assemble(batches)[0] == value
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_the_text_so_far_is_a_prefix_of_the_complete_text(data: st.DataObject) -> None:
     value = data.draw(OBJECTS)
@@ -113,7 +109,6 @@ PATHS = (
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.builds(PartialArg, PATHS, LEAF, LEAF, LEAF, LEAF, LEAF), max_size=3), max_size=6))
 def test_no_fragment_raises(batches: list[list[PartialArg]]) -> None:
     arguments = PartialArgsAssembler(lambda size: True)

@@ -119,11 +119,11 @@ def test_gemini_parses_both_spellings_and_pairs_results_without_ids_by_function_
 
 def test_gemini_keeps_signed_empty_texts_and_server_tools() -> None:
     parts: list[Json] = [
-        {"text": "hm", "thought": True, "thoughtSignature": "A"},
+        {"text": "hm", "thought": True, "thoughtSignature": "QQ=="},
         {"executableCode": {"language": "PYTHON", "code": "1"}},
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
-        {"inlineData": {"mimeType": "image/png", "data": "QQ=="}, "thoughtSignature": "B"},
-        {"text": "", "thoughtSignature": "C"},
+        {"inlineData": {"mimeType": "image/png", "data": "QQ=="}, "thoughtSignature": "Qg"},
+        {"text": "", "thoughtSignature": "_w=="},
     ]
     provider_messages = [{"role": "user", "parts": [{"text": "?"}]}, {"role": "model", "parts": parts}]
     assert render(parse_messages(provider_messages, "gemini"), "gemini") == provider_messages
@@ -166,12 +166,12 @@ def test_gemini_messages_round_trip(drawn_rounds: Any, data: st.DataObject) -> N
     for text, calls, question in drawn_rounds:
         parts: list[Json] = []
         if data.draw(st.booleans()):
-            parts.append({"text": data.draw(SPOKEN), "thought": True, "thoughtSignature": "T"})
+            parts.append({"text": data.draw(SPOKEN), "thought": True, "thoughtSignature": "VA=="})
         if text:
-            parts.append({"text": text} | data.draw(st.sampled_from([{}, {"thoughtSignature": "S"}])))
+            parts.append({"text": text} | data.draw(st.sampled_from([{}, {"thoughtSignature": "Uw=="}])))
         for call_id, name, arguments, _ in calls:
             call = {"name": name, "args": arguments} | ({"id": call_id} if with_ids else {})
-            parts.append({"functionCall": call} | data.draw(st.sampled_from([{}, {"thoughtSignature": "F"}])))
+            parts.append({"functionCall": call} | data.draw(st.sampled_from([{}, {"thoughtSignature": "Rg=="}])))
         provider_messages.append({"role": "model", "parts": parts})
         said: list[Json] = []
         for call_id, name, _, result in calls:

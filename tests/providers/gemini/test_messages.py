@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from rendering import request_of
@@ -451,7 +451,6 @@ HISTORY = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(HISTORY)
 def test_any_history_renders_to_contents_that_the_sdk_accepts(history: list[Content]) -> None:
     rendered = render(*history)
@@ -461,3 +460,34 @@ def test_any_history_renders_to_contents_that_the_sdk_accepts(history: list[Cont
     for message in rendered.messages:
         results = ["functionResponse" in part for part in message["parts"]]
         assert results == sorted(results, reverse=True)
+
+
+@pytest.mark.parametrize("signature", ["no base64!", "é", "QQ==QQ==", "=", "A", "QQ=A"])
+def test_a_signature_that_is_no_base64_is_left_out_with_a_sentence(signature: str) -> None:
+    sentence = "a thought signature was left out: it is no base64, so Gemini refuses it"
+    part = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": signature}
+    blocks = [
+        TextBlock(text="Looking.", metadata={**OWN, "thoughtSignature": signature}),
+        ReasoningBlock(text="Hm.", metadata={**OWN, "thoughtSignature": signature}),
+        call("1", thoughtSignature=signature),
+        ServerToolBlock(id="s", name="code_execution", raw=[part], metadata=OWN),
+    ]
+    for block in blocks:
+        rendered = render(Content(speaker="ai", blocks=[block]))
+        sent = [part for message in rendered.messages for part in message["parts"]]
+        assert all("thoughtSignature" not in part for part in sent)
+        assert len(sent) == (0 if isinstance(block, ReasoningBlock) else 1)
+        assert rendered.changes[0] == sentence
+
+
+@pytest.mark.parametrize("signature", ["QQ==", "QQ", "-_-_", "+/+/", SKIP_SIGNATURE])
+def test_a_signature_in_any_form_of_base64_is_sent_back_unchanged(signature: str) -> None:
+    rendered = render(Content(speaker="ai", blocks=[call("1", thoughtSignature=signature)]))
+    assert (signatures(rendered.messages[0]), rendered.changes) == ([signature], [])
+
+
+def test_a_call_whose_signature_is_no_base64_skips_the_check_of_newer_models() -> None:
+    model = "gemini-3-pro-preview"
+    block = ToolCallBlock(id="1", name="w", metadata={**OWN, "model": model, "thoughtSignature": "no base64!"})
+    asked = [Content.human("?"), Content(speaker="ai", blocks=[block], metadata={**OWN, "model": model})]
+    assert signatures(GEMINI.render(asked, model=model).messages[1]) == [SKIP_SIGNATURE]

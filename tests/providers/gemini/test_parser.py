@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recording_sink import RecordingSink, call_start
 
@@ -69,13 +69,17 @@ def test_a_signature_stays_on_its_own_part() -> None:
         ("text", "a"),
         ("text", "b", 1),
         ("add_metadata", {"thoughtSignature": "S1"}, 1),
+        ("end_block", 1),
         ("text", "c"),
         ("text", "", 2),
         ("add_metadata", {"thoughtSignature": "S2"}, 2),
+        ("end_block", 2),
         ("text", "", 3),
         ("add_metadata", {"thoughtSignature": "S3"}, 3),
+        ("end_block", 3),
         ("reasoning", "t", "text", 4),
         ("add_metadata", {"thoughtSignature": "S4"}, 4),
+        ("end_block", 4),
     ]
 
 
@@ -127,7 +131,7 @@ def test_each_part_is_a_separate_call() -> None:
 def test_a_call_without_arguments_has_an_empty_object(fields: dict[str, Any]) -> None:
     sink = read(chunk(call(**fields)))
     assert sink.recorded == [
-        call_start(None, "now", 1, arguments="{}"),
+        call_start(None, "now", 1, position=0, arguments="{}"),
         ("end_block", 1),
     ]
 
@@ -147,7 +151,9 @@ def test_arguments_sent_as_text_are_a_json_string() -> None:
 
 
 def test_a_call_without_a_name_is_reported() -> None:
-    assert read(chunk(call(args={"x": 1}))).select("tool") == [call_start(None, None, 1, arguments='{"x":1}')]
+    assert read(chunk(call(args={"x": 1}))).select("tool") == [
+        call_start(None, None, 1, position=0, arguments='{"x":1}')
+    ]
 
 
 # ---------------------------------------------------------------- streamed calls
@@ -626,7 +632,6 @@ def wire_like(draw: Any, names: list[str] | None = None) -> Any:
     return drawn
 
 
-@settings(deadline=None)
 @given(st.lists(wire_like(), max_size=5))
 def test_no_object_raises_as_bytes_or_as_dict(chunks: list[Any]) -> None:
     by_bytes, by_dicts = read(*chunks), read(*chunks, as_dicts=True)
@@ -634,7 +639,6 @@ def test_no_object_raises_as_bytes_or_as_dict(chunks: list[Any]) -> None:
     assert kinds == [entry[0] for entry in by_dicts.recorded]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_raise(data: bytes) -> None:
     sink = RecordingSink()

@@ -8,7 +8,7 @@ from typing import Any
 import ollama
 import pytest
 import wire_streams
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import RecordedStream, recorded_streams
 
@@ -151,7 +151,6 @@ _block_kinds = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data(), _block_kinds, st.integers(1, 20))
 def test_encoded_content_parsed_again_is_the_same(data: st.DataObject, kinds: list[str], delta_size: int) -> None:
     blocks: list[Any] = []

@@ -8,7 +8,7 @@ from typing import Any
 import ollama
 import pytest
 import wire_streams
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recording_sink import RecordingSink, call_start
 from shared_data import RecordedStream, recorded_streams
@@ -77,7 +77,7 @@ def test_empty_content_with_a_call_is_not_reported() -> None:
 
 def test_a_call_is_complete_and_its_arguments_are_compact_json() -> None:
     assert read(line(tool_calls=[call({"city": "Zürich", "days": [1, 2]}, id="call_1")])) == [
-        call_start("call_1", "w", ("call", 0), arguments='{"city":"Zürich","days":[1,2]}'),
+        call_start("call_1", "w", ("call", 0), position=0, arguments='{"city":"Zürich","days":[1,2]}'),
         ("end_block", ("call", 0)),
     ]
 
@@ -93,7 +93,7 @@ def test_calls_have_separate_keys_for_any_index() -> None:
 )
 def test_arguments_of_any_type(arguments: Any, text: str) -> None:
     recorded = read(line(tool_calls=[call(arguments)]))
-    assert recorded[0] == call_start(None, "w", ("call", 0), arguments=text)
+    assert recorded[0] == call_start(None, "w", ("call", 0), position=0, arguments=text)
 
 
 def test_one_call_instead_of_a_list_is_read() -> None:
@@ -287,8 +287,8 @@ def test_no_delta_waits_for_a_later_feed() -> None:
     chunks = [line("", thinking="t"), line("x"), line(tool_calls=[call({})]), last(eval_count=1)]
     events = [[event.type for event in turn.feed(json.dumps(chunk).encode() + b"\n")] for chunk in chunks]
     assert events == [
-        ["response_started", "reasoning"],
-        ["block_ended", "text"],
+        ["response_started", "block_started", "reasoning"],
+        ["block_ended", "block_started", "text"],
         ["block_ended", "tool_call_start", "tool_call_delta", "tool_call_end", "tool_call_ready"],
         ["usage_report"],
     ]
@@ -360,7 +360,6 @@ lines = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(lines, max_size=5), st.randoms(use_true_random=False))
 def test_lines_of_any_shape_never_raise_and_give_the_same_for_every_input_kind(drawn: list[Any], random: Any) -> None:
     read(*drawn)
@@ -372,7 +371,6 @@ def test_lines_of_any_shape_never_raise_and_give_the_same_for_every_input_kind(d
     assert wire_streams.merge_deltas(seen_again) == wire_streams.merge_deltas(seen)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=4))
 def test_bytes_of_any_kind_never_raise(drawn: list[bytes]) -> None:
     parse_frames(*drawn)

@@ -7,7 +7,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_streams import chat, run
 
@@ -222,7 +222,6 @@ def _arguments(block: ToolCallBlock, dialect: ChatDialect) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
-@settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(1, 20), st.integers(1, 20))
 def test_parsing_an_encoded_turn_gives_the_same_turn(
     name: str, data: st.DataObject, delta_size: int, other_size: int

@@ -200,7 +200,7 @@ def _router_details(*details: dict[str, Any]) -> tuple[list[Any], list[str]]:
     """Return the details that a client of a live stream of one block sends back, and what was left out."""
     live = providers.get("openrouter").writer(response_id="r", model="m")
     texts = [Reasoning(detail["text"]) for detail in details if "text" in detail]
-    end = BlockEnded("reasoning", None, {"reasoning_details": list(details)})
+    end = BlockEnded("reasoning", metadata={"reasoning_details": list(details)})
     events: list[Event] = [ResponseStarted("r", "m"), *texts, end, Text("Oslo."), Finished("stop")]
     turn = Turn("openrouter")
     turn.feed(b"".join(map(live.write, events)) + live.close())
@@ -287,7 +287,7 @@ def test_a_body_of_mistral_has_one_part_of_each_kind() -> None:
     first: list[Event] = [
         Reasoning("Which "),
         Reasoning("city?"),
-        BlockEnded("reasoning", "S"),
+        BlockEnded("reasoning", signature="S"),
         Text("Os"),
         Text("lo."),
     ]

@@ -292,14 +292,24 @@ def test_details_that_have_a_signature_each_are_not_joined(index: dict[str, int]
 def test_own_parts_and_signatures_are_replayed_unchanged() -> None:
     own = {"provider": "openai_chat"}
     part = {"type": "widget", "data": [1, 2]}
-    signed = ToolCallBlock(id="x", name="f", metadata=own | {"extra_content": {"google": {"thought_signature": "S"}}})
+    signed = ToolCallBlock(
+        id="x", name="f", metadata=own | {"extra_content": {"google": {"thought_signature": "Uw=="}}}
+    )
     rendered = render([Content.ai("a", OpaqueBlock(raw=part, metadata=own), signed)], OPENAI)
     [message] = rendered.messages
     assert message["content"] == [{"type": "text", "text": "a"}, part]
-    assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "S"}}
+    assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "Uw=="}}
     foreign = render([Content.ai("a", OpaqueBlock(raw=part, metadata=own), signed)], DEEPSEEK)
     assert foreign.messages[0]["content"] == "a"
     assert "extra_content" not in foreign.messages[0]["tool_calls"][0]
+
+
+def test_a_thought_signature_that_is_no_base64_is_left_out_with_a_sentence() -> None:
+    extra = {"google": {"thought_signature": "no base64!"}, "other": {"a": 1}}
+    signed = ToolCallBlock(id="x", name="f", metadata={"provider": "openai_chat", "extra_content": extra})
+    rendered = render([Content.ai("a", signed)], OPENAI)
+    assert rendered.messages[0]["tool_calls"][0]["extra_content"] == {"other": {"a": 1}}
+    assert rendered.changes == ["a thought signature was left out: it is no base64, so Gemini refuses it"]
 
 
 def test_a_call_keeps_its_raw_id_at_its_provider_unless_canonical_ids_are_requested() -> None:

@@ -6,9 +6,9 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from wire_streams import Chunk, chat, chat_call, run
+from wire_streams import Chunk, chat, chat_call, framed, run
 
 from streamkit import Turn, providers
 from streamkit.calls import Finish
@@ -423,7 +423,6 @@ PARTS = st.fixed_dictionaries(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai_chat", "mistral"])
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.fixed_dictionaries({}, optional={name: JSON | PARTS | st.lists(PARTS) for name in FIELDS}), max_size=3),
     JSON,
@@ -577,6 +576,23 @@ def test_the_status_beside_an_error_in_the_stream_is_read(status: Any, code: str
     assert (turn.error.kind, turn.error.message, turn.error.code) == ("provider_error", "Try later", code)
     assert turn.error.status == (status if code is not None else None)
     assert turn.warnings == []
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_what_minimax_found_in_the_text_is_a_fact_about_the_response(flag: bool) -> None:
+    # https://platform.minimax.io/docs/api-reference/text-chat-openai: false and 0 in every other chunk
+    found = {"output_sensitive": True, "output_sensitive_type": 4, "output_sensitive_int": 4}
+    usual = {"input_sensitive": False, "input_sensitive_type": 0, **dict.fromkeys(found, 0)}
+    chunks = [{**chat({"content": "Hi"}), **usual}, {**chat(finish="stop"), **usual, **(found if flag else {})}]
+    for pieces in (chunks, [framed("openai_chat", chunks)]):
+        turn, _ = run("openai_chat", pieces)
+        assert (turn.text, turn.warnings, turn.metadata) == ("Hi", [], found if flag else {})
+
+
+@pytest.mark.parametrize("audio", ["", "00ff"])
+def test_audio_of_minimax_is_reported(audio: str) -> None:
+    turn, _ = run("openai_chat", [chat({"content": "Hi", "audio_content": audio}), chat(finish="stop")])
+    assert [warning.code for warning in turn.warnings] == (["unknown_field"] if audio else [])
 
 
 @pytest.mark.parametrize("is_stream", [True, False])

@@ -27,8 +27,8 @@ class RecordingSink:
     def reasoning(self, text: str, kind: str = "text", key: Hashable = None) -> None:
         self.records.append(("reasoning", text, kind, key))
 
-    def refusal(self, text: str) -> None:
-        self.records.append(("refusal", text))
+    def refusal(self, text: str, key: Hashable = None) -> None:
+        self.records.append(("refusal", text, key))
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         self.records.append(("add_metadata", dict(metadata), key))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -275,7 +275,6 @@ BLOCKS = st.one_of(
 
 
 @given(st.lists(BLOCKS, max_size=6), st.sampled_from([None, "length", "content_filter"]), st.integers(1, 9))
-@settings(deadline=None, max_examples=120)
 def test_parsing_an_encoded_content_gives_its_values(blocks: list[Any], finish: Any, delta_size: int) -> None:
     content = Content(speaker="ai", blocks=blocks)
     turn = parse(encode(content, finish=finish, delta_size=delta_size))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reading.leaked_markup.markup_samples import (
     FAMILIES,
@@ -94,7 +94,6 @@ def texts(draw: st.DrawFn) -> str:
     return "".join(parts)
 
 
-@settings(max_examples=60, deadline=None)  # one example may hold every family
 @given(
     text=texts(), sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8), mode=st.sampled_from(["strip", "recover"])
 )
@@ -115,7 +114,6 @@ def test_any_split_gives_the_same_text_and_calls(
     assert parse_deltas(list(text), mode) == expected
 
 
-@settings(max_examples=60, deadline=None)  # one example may hold every family
 @given(text=texts())
 def test_without_a_call_no_character_is_lost(text: str) -> None:
     emitted, calls, _, warnings = parse_deltas(list(text), "recover")

@@ -22,7 +22,7 @@ from streamkit import Limits, Turn, UsageError
 from streamkit.accumulator import Accumulator
 from streamkit.accumulator.limits import WireTraits
 from streamkit.calls import StreamError, Usage
-from streamkit.events import NormalizedToolChunk, Text, ToolCallStart
+from streamkit.events import BlockStarted, NormalizedToolChunk, Text, ToolCallStart
 from streamkit.providers import dialect
 from streamkit.reading.leaked_markup import MarkupSink
 
@@ -54,7 +54,7 @@ def test_strip_removes_the_markup_of_each_family_from_the_text(family: str, size
 def test_keep_is_the_default_and_changes_nothing(family: str) -> None:
     turn = Turn("openai_chat", turn_key="turn-1")
     events = turn.feed(chat({"content": FAMILIES[family]}))
-    assert events[1:] == [Text(FAMILIES[family])]
+    assert events[1:] == [BlockStarted("text"), Text(FAMILIES[family])]
     turn.close(complete=True)
     assert (turn.text, turn.calls, turn.warnings) == (FAMILIES[family], [], [])
 
