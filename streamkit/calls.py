@@ -24,6 +24,7 @@ __all__ = [
     "CallRef",
     "CallState",
     "Ended",
+    "ErrorCause",
     "ErrorCode",
     "ErrorKind",
     "FailedRequest",
@@ -81,6 +82,8 @@ ErrorCode = Literal[
     "invalid_request",
 ]
 ResultStatus = Literal["completed", "error", "denied", "timed_out", "canceled"]
+#: Why a call has an error: see ``events.ToolError``.
+ErrorCause = Literal["invalid_arguments", "unknown_tool", "failed", "raised"]
 
 #: The codes of a turn's warnings and of a run's; docs/rules.md, "Warning codes", describes them. A parser of a third
 #: party may use codes of its own, so ``StreamWarning.code`` and ``Warned.code`` are plain strings.
@@ -282,6 +285,7 @@ class ToolResult(Struct, frozen=True):
     #: ``effects_possible``: the tool began before the turn had ended, and its own result was discarded.
     metadata: dict[str, Any] = field(default_factory=dict)
     exception: BaseException | None = None  #: what the tool raised; for the caller, never stored or sent
+    cause: ErrorCause | None = None  #: of an ``error``; ``raised`` wherever the error has the text of an exception
 
 
 class Usage(Struct, frozen=True):

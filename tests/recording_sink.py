@@ -78,8 +78,8 @@ class RecordingChoice:
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         self._record("server_tool_delta", id, name, arguments_delta)
 
-    def citation(self, data: Any) -> None:
-        self._record("citation", data)
+    def citation(self, data: Any, key: Hashable = None) -> None:
+        self._record("citation", data, optional=(key,))
 
     def log_probabilities(self, tokens: Any, raw: Any) -> None:
         self._record("log_probabilities", raw)
@@ -94,6 +94,9 @@ class RecordingChoice:
         key: Hashable = None,
     ) -> None:
         self._record("file", media_type, optional=(data, url, raw, key))
+
+    def compaction(self, raw: Any, summary: str | None) -> None:
+        self._record("compaction", raw, summary)
 
     def provider_block(self, raw: Any) -> None:
         self._record("provider_block", raw)

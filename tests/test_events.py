@@ -25,10 +25,12 @@ from streamkit import (
     events,
     writer,
 )
-from streamkit.calls import CallRef, StreamError, StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.calls import CallRef, Finish, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.events import Event, NormalizedToolChunk, ToolEvent, TurnEvent
+from streamkit.events.turn_events import BaseEvent, OfCall
 from streamkit.execution import Round
 from streamkit.history import OpaqueBlock
+from streamkit.values.total_tables import check_total
 
 CALL = CallRef("hist_tool_" + "a" * 24, "count", 0)
 RESULT = ToolResult(ToolCall(id=CALL.id, name="count", index=0), "completed", {"n": 1})
@@ -45,7 +47,8 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     events.ToolCallReady: {"call": ToolCall(id=CALL.id, name="count", index=0, arguments={"n": 1})},
     events.ArgumentsRestated: {"call": CALL, "arguments_text": "{}"},
     events.ServerTool: {"id": None, "name": "web_search", "phase": "result", "data": [1]},
-    events.Citation: {"data": {"url": "https://example.org"}},
+    events.Citation: {"url": "https://example.org", "data": {"url": "https://example.org"}, "block": 0},
+    events.Compaction: {"summary": "They met.", "raw": {"type": "compaction", "content": "They met."}},
     events.File: {"media_type": "image/png", "data": "AA==", "url": None},
     events.UsageReport: {"usage": Usage(1, 2)},
     events.Finished: {"reason": "stop", "raw": None},
@@ -59,11 +62,11 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     events.ToolRunning: {"call": CALL},
     events.ToolProgress: {"call": CALL, "value": 0.5},
     events.ToolCompleted: {"call": CALL, "result": RESULT},
-    events.ToolError: {"call": CALL, "result": RESULT},
+    events.ToolError: {"call": CALL, "result": RESULT, "cause": "raised"},
     events.ToolDenied: {"call": CALL, "result": RESULT},
     events.ToolTimedOut: {"call": CALL, "result": RESULT},
     events.ToolCanceled: {"call": CALL, "result": RESULT},
-    events.ToolAwaitingApproval: {"call": CALL},
+    events.ToolAwaitingApproval: {"call": RESULT.call, "description": "Counts"},
     events.ToolAwaitingResult: {"call": CALL},
     events.RoundStarted: {"round": 0},
     events.RoundFinished: {"round": 1, "update": None},
@@ -71,6 +74,9 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
         "ended": "awaiting_approval",
         "error": StreamError("timed_out", "x"),
         "pending": (ToolCall(id=CALL.id, name="count", index=0, arguments={"n": 1}, state="complete"),),
+        "finish": Finish("tool_calls", "tool_use"),
+        "usage": Usage(1, 2, raw=[{}]),
+        "cost": 0.5,
     },
 }
 each = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
@@ -85,8 +91,8 @@ def test_every_event_is_a_turn_event_or_a_tool_event_and_has_an_example() -> Non
 
 def test_every_event_class_is_in_the_union_and_public() -> None:
     """A class that is not in ``TurnEvent`` or ``ToolEvent`` has no row in any table, and ``from_json`` refuses it."""
-    classes = {value for value in vars(events).values() if isinstance(value, type) and issubclass(value, events._Event)}
-    public = {kind for kind in classes if not kind.__name__.startswith("_")}
+    classes = {value for value in vars(events).values() if isinstance(value, type) and issubclass(value, BaseEvent)}
+    public = {kind for kind in classes if kind not in (BaseEvent, OfCall) and not kind.__name__.startswith("_")}
     assert public == set(get_args(Event))
     assert {kind.__name__ for kind in public} <= set(events.__all__)
 
@@ -241,7 +247,10 @@ FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     events.BlockEnded: {"kind": st.just("text"), "signature": st.none() | ANY_TEXT, "metadata": OBJECTS},
     events.ToolCallReady: {"call": CALLS},
     events.ServerTool: {"id": st.none() | ANY_TEXT, "name": ANY_TEXT, "phase": st.just("arguments"), "data": DATA},
-    events.Citation: {"data": DATA},
+    events.Citation: {"url": st.none() | ANY_TEXT, "data": DATA},
+    events.Compaction: {"summary": st.none() | ANY_TEXT, "raw": DATA},
+    events.Finished: {"reason": st.just("stop"), "raw": ANY_TEXT, "metadata": OBJECTS},
+    events.ToolAwaitingApproval: {"call": CALLS, "description": st.none() | ANY_TEXT},
     events.UsageReport: {"usage": st.builds(Usage, st.none() | st.integers(0, 9), raw=DATA)},
     events.Failed: {"error": st.builds(StreamError, st.just("provider_error"), ANY_TEXT, raw=DATA)},
     events.LogProbabilities: {"tokens": st.just((events.TokenLogProbability("a", -0.5),)), "raw": DATA},
@@ -345,7 +354,7 @@ CYCLE.append(CYCLE)
     ids=lambda value: type(value).__name__,
 )
 def test_values_that_json_lacks_become_data(value: Any, data: Any) -> None:
-    for event in (events.ToolProgress(CALL, value), events.Unknown(value), events.Citation(value)):
+    for event in (events.ToolProgress(CALL, value), events.Unknown(value), events.Citation(data=value)):
         line = events.to_json(event)
         json.loads(line, parse_constant=pytest.fail)
         restored = msgspec.structs.astuple(events.from_json(line))
@@ -385,3 +394,96 @@ def test_what_is_no_event_is_refused(read: Any, value: Any) -> None:
     with pytest.raises(UsageError, match=r"one event is expected, not (list|dict|bytes|NoneType)"):
         read(value)
     assert not read(events.RoundStarted(0))
+
+
+# ---------------------------------------------------------------- progress
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        events.PreliminaryResult({"n": 1}),
+        events.UiData("chart", [1, 2]),
+        events.UiData("chart", {"a": None}, id="c1", transient=True),
+        events.StatePatch([{"op": "add", "path": "/a", "value": 1}]),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("public", [True, False])
+def test_json_keeps_the_types_of_progress(value: Any, *, public: bool) -> None:
+    line = events.to_json(events.ToolProgress(CALL, value), public=public)
+    assert events.from_json(line) == events.ToolProgress(CALL, value)
+    assert json.loads(line)["value"]["type"] == value.__struct_config__.tag
+
+
+@pytest.mark.parametrize(
+    "value", [{"type": "ui_data", "name": "x"}, {"type": "chart"}, {"name": "x", "data": 1}, [1], 2]
+)
+def test_other_progress_stays_as_it_is(value: Any) -> None:
+    assert events.from_json(events.to_json(events.ToolProgress(CALL, value))) == events.ToolProgress(CALL, value)
+
+
+# ---------------------------------------------------------------- in public lines
+
+PATH = "at /srv/app/secret.py"
+
+
+def failed(cause: Any, error: str = PATH) -> ToolResult:
+    return ToolResult(RESULT.call, "error", error=error, exception=RuntimeError(PATH), cause=cause)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.ResponseStarted("r1", metadata={"instructions": PATH}),
+        events.BlockEnded("reasoning", 0, PATH, {"opaque": {"encrypted_content": PATH}}),
+        events.ToolCallStart(CALL, metadata={"caller": PATH}),
+        events.ToolCallReady(ToolCall(id="a", name="f", index=0, message={"m": PATH}, metadata={"signature": PATH})),
+        events.ServerTool("s", "web_search", "result", [PATH], raw={"data": PATH}),
+        events.Citation("https://e.org", data={"encrypted_index": PATH}),
+        events.Compaction(PATH, {"content": PATH}),
+        events.File("image/png", "AA==", raw={"thoughtSignature": PATH}),
+        events.UsageReport(Usage(1, 2, raw={"a": PATH})),
+        events.Finished("stop", PATH, metadata={"a": PATH}),
+        events.Warned("checkpoint_failed", PATH),
+        events.Failed(StreamError("transport_error", PATH, raw={"a": PATH})),
+        events.Failed(StreamError("provider_error", PATH, raw={"a": PATH})),
+        events.LogProbabilities((), PATH),
+        events.Unknown({"a": PATH}),
+        events.ToolError(CALL, failed("raised"), cause="raised"),
+        events.ToolDenied(CALL, ToolResult(RESULT.call, "denied", error=PATH, cause="raised")),
+        events.ToolProgress(CALL, events.ToolError(CALL, failed("raised"))),
+        events.ToolProgress(CALL, events.Warned("x", PATH)),
+        events.RoundFinished(0, {"message": PATH}),
+        events.RunEnded("error", StreamError("transport_error", PATH), (), Finish("error", PATH), Usage(1, raw=[PATH])),
+    ],
+    ids=lambda event: event.type,
+)
+def test_a_public_line_has_no_state_no_raw_data_and_no_text_of_an_exception(event: Event) -> None:
+    line = events.to_json(event, public=True)
+    assert PATH.encode() not in line
+    assert type(events.from_json(line)) is type(event)
+
+
+@pytest.mark.parametrize("cause", ["failed", "invalid_arguments", "unknown_tool"])
+def test_a_public_line_has_the_sentence_of_every_other_error(cause: Any) -> None:
+    line = events.to_json(events.ToolError(CALL, failed(cause, "There is no flight."), cause=cause), public=True)
+    assert json.loads(line)["result"]["error"] == "There is no flight."
+    assert json.loads(line)["cause"] == cause
+
+
+@each
+def test_a_public_line_has_what_people_see(kind: type[Any]) -> None:
+    line = json.loads(events.to_json(kind(**EXAMPLES[kind]), public=True))
+    shown, hidden = (names.split() for names in events._FIELDS[kind])
+    assert set(line) == {"type", *shown}
+    assert not {"signature", "raw", "metadata"} & set(shown)
+    assert set(hidden) | set(shown) == set(kind.__struct_fields__)
+
+
+def test_a_field_without_a_decision_about_public_lines_is_an_error() -> None:
+    class Further(events.Text, frozen=True, gc=False, tag="further"):
+        secret: str = ""
+
+    with pytest.raises(TypeError, match="no row for secret"):
+        check_total("fields", " ".join(events._FIELDS[events.Text]).split(), Further.__struct_fields__)

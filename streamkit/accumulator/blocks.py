@@ -101,6 +101,7 @@ class ToolCallBuilder:
         "fast_path",
         "half",
         "index",
+        "is_end_emitted",
         "is_final",
         "joins",
         "kind",
@@ -128,6 +129,7 @@ class ToolCallBuilder:
         self.ref: CallRef | None = None  # set when the start event is emitted
         self.fast_path: bool = False  # started, no repeat pending: a plain delta is appended without further checks
         self.ended: bool = False  # the wire reported its end
+        self.is_end_emitted: bool = False
         self.is_final: bool = False  # it is ready: from then on only metadata is added
         self.deltas_match_text: bool = True  # the emitted deltas add up to the text in force
         self.restated_text: str | None = None  # the text that was emitted in place of the deltas

@@ -17,7 +17,7 @@ from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, Too
 from streamkit.events import (
     BlockEnded,
     BlockStarted,
-    Citation,
+    Compaction,
     File,
     Finished,
     LogProbabilities,
@@ -285,16 +285,25 @@ class Choice:
                 self._state.keep(len(arguments_delta))
             self._state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
-    def citation(self, data: Any) -> None:
+    def citation(self, data: Any, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.citation``."""
+        from streamkit.events.citations import citation_events  # most responses have none
+
         if self._state.refuses(data):
             return
         self._state.start_response()
-        if self._last_text is not None:
-            self._last_text.citations = _append(self._last_text.citations, data)
+        block = self._last_text if key is None else self._find_block(key)
+        if block is not None:
+            block.citations = _append(block.citations, data)
         else:
             self._early_citations = _append(self._early_citations, data)
-        self._state.events.append(Citation(data, self.index))
+        self._state.events += citation_events(data, None if block is None else block.number, self.index)
+
+    def compaction(self, raw: Any, summary: str | None) -> None:
+        """Implement ``ChoiceSink.compaction``."""
+        if not self._state.refuses(raw):
+            self._open("opaque", None).add_raw(raw)
+            self._state.events.append(Compaction(summary and join_surrogates(summary), raw, self.index))
 
     def take_citations(self, other: Choice) -> None:
         """Take the citations of another choice, which sent nothing else."""

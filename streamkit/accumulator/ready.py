@@ -18,7 +18,7 @@ from typing import cast
 from streamkit.accumulator.blocks import ToolCallBuilder
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallState, StreamWarning, ToolCall, TurnWarningCode
-from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallReady
+from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallEnd, ToolCallReady
 from streamkit.json_text import ParsedArguments, deepest_nesting, structure_size
 
 __all__ = ["ReadyCalls"]
@@ -204,9 +204,16 @@ class ReadyCalls:
                 same = "arguments" if call.raw_id is None else "id and arguments"
                 if self._first_calls.setdefault((call.raw_id, call.name, call.text), call) is not call:
                     self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same {same}")
+        self.emit_end(call)
         final = call.set_final(state)
         self._state.events.append(ToolCallReady(final, self._choice))
         return final
+
+    def emit_end(self, call: ToolCallBuilder) -> None:
+        """Emit the end of a call, once: before its final state, whatever decides that."""
+        if call.ref is not None and not call.is_end_emitted:
+            call.is_end_emitted = True
+            self._state.events.append(ToolCallEnd(call.ref, self._choice))
 
     def emit_final_arguments(self, call: ToolCallBuilder) -> ParsedArguments | None:
         """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it.

@@ -20,7 +20,7 @@ from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, R
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import CallRef, TurnWarningCode
-from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallStart
 from streamkit.ids import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
 
@@ -385,7 +385,7 @@ class ToolCallTracker:
         elif not call.deltas_match_text:  # text that came later was emitted, and is no part of the call
             call.deltas_match_text = True
             self._state.events.append(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
-        self._state.events.append(ToolCallEnd(call.ref, self._choice))
+        self.ready.emit_end(call)
         return parsed
 
     def replace_arguments(self, key: Hashable, text: str) -> None:

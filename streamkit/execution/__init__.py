@@ -8,8 +8,10 @@ conversation, ``scheduler`` which calls may start, ``policies`` how calls are ru
 run, ``context`` what a request is made from. ``executor`` runs all calls of a round, ``execution`` is the
 caller's side of that.
 
-``shared`` queues the calls of many streams. ``durable``: the ``entries`` of a run, which ``recorder`` hands to the
-caller's ``checkpoint``, and the ``state`` of a run that was left. ``run``: the loop, which makes requests until an end.
+``shared`` queues the calls of many streams, and ``executors`` runs those of a turn, a list or many streams.
+
+``durable``: the ``entries`` of a run, which ``recorder`` hands to the caller's ``checkpoint``, and the ``state`` of a
+run that was left. ``run``: the loop, which makes requests until an end.
 
 All of it works on asyncio and trio. Whatever decides about streams must be in the packages below, not here.
 """
@@ -44,12 +46,7 @@ from streamkit.execution.round.context import (
     Target,
     finalize_tool_execution,
 )
-from streamkit.execution.round.execution import (
-    Execution,
-    Schedule,
-    execute_tool_calls_batched,
-    execute_tool_calls_sequentially,
-)
+from streamkit.execution.round.execution import Execution, Schedule
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.loop import run_loop
@@ -60,6 +57,12 @@ from streamkit.reading.time_limits import Timeouts
 from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from streamkit.execution.executors import (
+        ExecutorOptions,
+        SharedExecution,
+        execute_tool_calls_batched,
+        execute_tool_calls_sequentially,
+    )
     from streamkit.execution.run.notifications import Notifier, ToolNotification
     from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
 
@@ -76,6 +79,7 @@ __all__ = [
     "Ended",
     "EndedStream",
     "Execution",
+    "ExecutorOptions",
     "Lease",
     "MessageEntry",
     "NestedEntry",
@@ -94,6 +98,7 @@ __all__ = [
     "RunState",
     "Schedule",
     "SharedAccumulator",
+    "SharedExecution",
     "StartEntry",
     "StreamReader",
     "Target",
@@ -110,9 +115,15 @@ __all__ = [
     "run_loop",
 ]
 
-__getattr__, __dir__ = lazy_names(  # few programs use them
+__getattr__, __dir__ = lazy_names(  # a run uses none of them
     __name__,
     {
+        "executors": (
+            "ExecutorOptions",
+            "SharedExecution",
+            "execute_tool_calls_batched",
+            "execute_tool_calls_sequentially",
+        ),
         "shared": ("EndedStream", "QueuedCall", "SharedAccumulator"),
         "run.notifications": ("Notifier", "ToolNotification"),
     },

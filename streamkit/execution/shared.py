@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakSet
 
 import anyio
@@ -33,7 +33,10 @@ from streamkit.reading.source_failure import to_turn_error
 from streamkit.reading.stream_reader import event_batches
 from streamkit.reading.turn import Turn
 
-__all__ = ["MOST_ENDED_NAMES", "EndedStream", "QueuedCall", "SharedAccumulator"]
+__all__ = ["MOST_ENDED_NAMES", "EndedStream", "QueuedCall", "RunsCalls", "SharedAccumulator", "Stream"]
+
+#: One of several streams: a turn, or the name or accumulator of a stream of chunks.
+Stream: TypeAlias = Turn | str | Accumulator
 
 #: How many names of ended streams are remembered. A server that runs for months must not keep the name of every stream.
 MOST_ENDED_NAMES = 4096
@@ -70,6 +73,23 @@ class QueuedCall:
         return None if self._round.open_positions else self._round.update()
 
 
+class RunsCalls(Protocol):
+    """What runs the calls of all streams in place of workers (``executors.SharedExecution``)."""
+
+    @property
+    def layout(self) -> ThreadLayout:
+        """The layout of each stream's calls and results."""
+        ...
+
+    async def add(self, calls: Round, stream: Stream) -> None:
+        """Add the calls of a stream that has ended, and wait while too many calls wait."""
+        ...
+
+    def close(self) -> None:
+        """Declare that no stream follows."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EndedStream:
     """The end of a stream of chunks.
@@ -77,7 +97,8 @@ class EndedStream:
     Attributes:
         events: the last events of the stream: its calls end and are ready.
         calls: its calls in order, in their final state; the executable ones are in the queue.
-        update: what the stream adds to the conversation, if none of its calls may run; else None.
+        update: what the stream adds to the conversation, if none of its calls may run and workers run the others; else
+            None.
     """
 
     events: list[TurnEvent]
@@ -116,12 +137,12 @@ class SharedAccumulator:
                 shared.close()
 
     Only calls of a confirmed stream are put into the queue, never one of a stream that may still fail. (To run calls of
-    safe tools earlier, see ``Execution.feed``; to run the calls of several turns under one limit without workers of
-    your own, pass one ``Schedule`` to their executions.)
+    safe tools earlier, see ``Execution.feed``.) ``execute_tool_calls_batched(shared, ...)`` runs the calls without
+    workers of your own.
 
     Args:
-        capacity: how many calls may wait for a worker before the streams wait; at least 1.
-        shape: the layout of each stream's calls and results.
+        capacity: how many calls may wait for a worker, or a place, before the streams wait; at least 1.
+        shape: the layout of each stream's calls and results, if workers run the calls; else it is the executor's.
         provider: the provider of the streams of chunks that have a name: a part of their calls' ids, and the format of
             their messages. Without it an accumulator's provider is used, if it is a registered one.
         format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call.
@@ -146,7 +167,9 @@ class SharedAccumulator:
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
             raise UsageError(f"capacity must be the number of calls that may wait, at least 1, not {capacity!r}")
         check_layout(shape)
+        self.capacity = capacity
         self._layout: ThreadLayout = shape
+        self._execution: RunsCalls | None = None
         self._provider = None if provider is None else providers.get(provider)
         self._callbacks = FormatCallbacks(
             format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread
@@ -159,6 +182,8 @@ class SharedAccumulator:
         self._ended_names: dict[str, None] = {}  # the latest, in order: a late chunk is no new stream
         self._ended: WeakSet[Accumulator] = WeakSet()
         self._closed = False
+        self._is_left = False
+        self._has_queued = False
 
     # ---------------------------------------------------------------- turns
 
@@ -177,7 +202,7 @@ class SharedAccumulator:
                 async for events in batches:
                     for event in events:
                         yield event
-            await self._enqueue(self._create_round(turn))
+            await self._enqueue(self._create_round(turn), turn)
         finally:
             self._reading -= 1
             self._close_if_done()
@@ -186,13 +211,13 @@ class SharedAccumulator:
         """Put the calls of a turn into the queue that a loop of your own has fed and closed.
 
         Returns:
-            What the turn adds to the conversation, if none of its calls may run; else None.
+            What the turn adds to the conversation, if none of its calls may run and workers run the others; else None.
 
         Raises:
             UsageError: the turn is open, or this object was closed.
         """
         self._check_open("turn")
-        return await self._enqueue(self._create_round(turn))
+        return await self._enqueue(self._create_round(turn), turn)
 
     # ---------------------------------------------------------------- chunks
 
@@ -288,7 +313,29 @@ class SharedAccumulator:
             origin=ended.state.origin,
         )
 
-    async def _enqueue(self, calls: Round, stream: str | Accumulator | None = None) -> ThreadUpdate | None:
+    def hand_over_to(self, execution: RunsCalls) -> None:
+        """Have an execution run the calls of all streams, in place of workers.
+
+        Raises:
+            UsageError: another one does, or a stream has ended before.
+        """
+        if self._execution is not None:
+            raise UsageError("the calls of this shared accumulator are run by another execution")
+        if self._has_queued:
+            raise UsageError("calls are in the queue for workers: create the execution before the first stream ends")
+        self._execution = execution
+        self._layout = execution.layout
+        self._send.close()  # the queue for workers is not needed, and anyio warns of one that is left open
+        self._receive.close()
+        self._close_if_done()
+
+    async def _enqueue(self, calls: Round, stream: Stream) -> ThreadUpdate | None:
+        if self._execution is not None:
+            if self._is_left:
+                raise UsageError("the shared accumulator was left before the stream had ended")
+            await self._execution.add(calls, stream)
+            return None
+        self._has_queued = True
         waiting = calls.open_positions
         if not waiting:
             return calls.update()
@@ -296,7 +343,8 @@ class SharedAccumulator:
             calls.start(position)
         try:
             for position in waiting:
-                await self._send.send(QueuedCall(calls, position, stream))
+                name = None if isinstance(stream, Turn) else stream
+                await self._send.send(QueuedCall(calls, position, name))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             raise UsageError("the shared accumulator was left while calls waited for a place in the queue") from None
         return None
@@ -305,9 +353,11 @@ class SharedAccumulator:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closed = True
+        self._closed = self._is_left = True
         self._send.close()
         self._receive.close()
+        if self._execution is not None:
+            self._execution.close()
 
     def close(self) -> None:
         """Declare that no stream follows. The workers' loops end when all streams have ended and the queue is empty."""
@@ -317,11 +367,15 @@ class SharedAccumulator:
     def _close_if_done(self) -> None:
         if self._closed and not self._reading:
             self._send.close()
+            if self._execution is not None:
+                self._execution.close()
 
     def __aiter__(self) -> SharedAccumulator:
         return self
 
     async def __anext__(self) -> QueuedCall:
+        if self._execution is not None:
+            raise UsageError("an execution runs the calls of this shared accumulator: iterate over that")
         try:
             return await self._receive.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):

@@ -107,6 +107,9 @@ def stored_content(speaker: str, blocks: list[Block], metadata: dict[str, Any]) 
     return store(Content, {"speaker": speaker, "blocks": blocks, "metadata": metadata}, _CONTENT_FIELDS)
 
 
+_TEXT = frozenset({str})
+
+
 def as_list(value: Any) -> list[Any]:
     """Return a list unchanged, one value as a list of it, None as an empty list."""
     return value if isinstance(value, list) else [] if value is None else [value]
@@ -285,7 +288,7 @@ class ContentBuilder:
             parameters = to_stored_data(parse_arguments(arguments))
             if parameters is None:
                 parameters, metadata = {}, {"raw_arguments": to_stored_data(arguments), **metadata}
-        elif isinstance(arguments, dict) and all(isinstance(name, str) for name in arguments):
+        elif isinstance(arguments, dict) and _TEXT.issuperset(map(type, arguments)):
             parameters = to_stored_data(dict(arguments))
         else:
             parameters, metadata["raw_arguments"] = {}, _to_json(arguments)

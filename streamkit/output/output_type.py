@@ -101,7 +101,9 @@ class OutputType(Generic[T]):
         """Return the type with the schema of an object: itself, or an object with the output as its one member."""
         if self.is_object:
             return self
-        definitions = {name: self.schema[name] for name in ("$defs", "definitions") if name in self.schema}
+        definitions: dict[str, Any] = {
+            name: self.schema[name] for name in ("$defs", "definitions") if name in self.schema
+        }
         member = {name: value for name, value in self.schema.items() if name not in definitions}
         wrapped = copy.copy(self)
         wrapped.schema = {

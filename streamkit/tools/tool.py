@@ -48,6 +48,16 @@ ToolState: TypeAlias = Literal["preparing", "running", "completed", "canceled", 
 #: incomplete. It is called during the stream, at each delta of the arguments: it must be fast and must not change them.
 Describe: TypeAlias = Callable[[ToolState, dict[str, Any]], str | None]
 
+
+def describe_call(describe: Describe | None, state: ToolState, arguments: dict[str, Any]) -> str | None:
+    """Return the sentence of a tool's ``describe`` for a call; None if there is none, or it raised."""
+    try:
+        description = None if describe is None else describe(state, arguments)
+    except Exception:  # a tool need not handle partial arguments
+        return None
+    return description if isinstance(description, str) else None
+
+
 #: The parameters and the result of the function. ``Tool`` alone is a tool of any function.
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)

@@ -216,7 +216,8 @@ class TaggedJson:
         plain: the structs without values of other origin, which are encoded as they are. The others are converted
             first: right for every struct, and slower.
         replaced: by struct, the fields that are not written, with the values that stand for them.
-        dropped: by type of a value inside a struct, the fields that are not written at all.
+        dropped: by type of the struct or of a value inside it, the fields that are not written at all.
+        rewritten: by type of a value inside a struct, the function that returns what is written in its place.
     """
 
     def __init__(
@@ -226,6 +227,7 @@ class TaggedJson:
         plain: Container[type],
         replaced: Mapping[type, dict[str, Any]],
         dropped: Mapping[type, tuple[str, ...]],
+        rewritten: Mapping[type, Callable[[Any], Any]] | None = None,
     ) -> None:
         self._union = union
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(union)
@@ -233,6 +235,7 @@ class TaggedJson:
         self._plain = plain
         self._replaced = replaced
         self._dropped = dropped
+        self._rewritten = rewritten or {}
 
     def encode(self, value: Any) -> bytes:
         """Return a struct as one line of JSON, ``type`` first; never raise for what its fields contain."""
@@ -253,11 +256,10 @@ class TaggedJson:
             return json.dumps(data, separators=(",", ":")).encode("ascii")
 
     def _fields(self, value: Any) -> Any:
-        fields = object_fields(value)
-        for kind, names in self._dropped.items():
-            if isinstance(value, kind):
-                for name in names:
-                    del fields[name]
+        rewrite = self._rewritten.get(type(value))
+        fields = object_fields(value if rewrite is None else rewrite(value))
+        for name in self._dropped.get(type(value), ()):
+            del fields[name]
         return fields
 
     def decode(self, data: bytes | str) -> Any:

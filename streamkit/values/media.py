@@ -192,7 +192,10 @@ def _percent_decode(text: str) -> bytes:
 
 
 def _without_space(text: str) -> str:
-    return "".join(text.split()) if any(character in text for character in _SPACE) else text
+    for character in _SPACE:
+        if character in text:
+            return "".join(text.split())
+    return text
 
 
 # ---------------------------------------------------------------- addresses

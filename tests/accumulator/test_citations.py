@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamkit import Turn
 from streamkit.accumulator import Accumulator
 from streamkit.accumulator.limits import WireTraits
+from streamkit.events import Citation, from_json, to_json
+from streamkit.events.citations import citation_events
 from streamkit.history import Content
 from streamkit.reading.to_content import choice_to_content
 
@@ -149,3 +153,197 @@ def test_the_sources_beside_choice_1_are_its_own(name: str, kept: Any, has_text:
     turn.close()
     texts = [block for block in turn.content.blocks if block.type == "text"]
     assert [block.metadata["citations"] for block in texts] == [[kept]]
+
+
+# ---------------------------------------------------------------- the fields of the event
+
+
+def chat(delta: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta}], **fields}
+
+
+def cited_by_claude(citation: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": citation}},
+    ]
+
+
+def cited_by_nova(citation: dict[str, Any]) -> list[dict[str, Any]]:
+    deltas = [{"text": "Hi"}, {"citation": citation}]
+    return [{"contentBlockDelta": {"contentBlockIndex": 0, "delta": delta}} for delta in deltas]
+
+
+def annotated(annotation: dict[str, Any]) -> list[dict[str, Any]]:
+    place = {"item_id": "m", "output_index": 0, "content_index": 0}
+    return [
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "m"}},
+        {"type": "response.output_text.delta", **place, "delta": "Hi"},
+        {"type": "response.output_text.annotation.added", **place, "annotation": annotation},
+    ]
+
+
+def grounded(**fields: Any) -> list[dict[str, Any]]:
+    return [{"candidates": [{"content": {"parts": [{"text": "Hi"}]}, **fields, "finishReason": "STOP"}]}]
+
+
+URL = "https://e.org"
+PLACE = {"start_index": 0, "end_index": 2}
+#: The stream of a wire, and the fields of its citations: url, title, cited_text, start and end.
+FORMS: list[tuple[str, list[dict[str, Any]], list[tuple[Any, ...]]]] = [
+    (
+        "anthropic",
+        cited_by_claude({"type": "web_search_result_location", "url": URL, "title": "E", "cited_text": "Hello"}),
+        [(URL, "E", "Hello", None, None)],
+    ),
+    (
+        "anthropic",
+        cited_by_claude(
+            {"type": "char_location", "cited_text": "Hi", "document_title": "D", "start_char_index": 3}
+            | {"document_index": 0, "end_char_index": 5}
+        ),
+        [(None, "D", "Hi", 3, 5)],
+    ),
+    (
+        "anthropic",
+        cited_by_claude({"type": "search_result_location", "source": URL, "title": "E", "cited_text": "Hi"}),
+        [(URL, "E", "Hi", None, None)],
+    ),
+    (
+        "bedrock_converse",
+        cited_by_nova(
+            {"title": "D", "sourceContent": [{"text": "H"}, {"text": "i"}], "location": {"web": {"url": URL}}}
+        ),
+        [(URL, "D", "Hi", None, None)],
+    ),
+    (
+        "bedrock_converse",
+        cited_by_nova({"title": "D", "location": {"documentChar": {"documentIndex": 0, "start": 3, "end": 5}}}),
+        [(None, "D", None, 3, 5)],
+    ),
+    (
+        "openai_responses",
+        annotated({"type": "url_citation", "url": URL, "title": "E", **PLACE}),
+        [(URL, "E", None, 0, 2)],
+    ),
+    (
+        "openai_responses",
+        annotated({"type": "file_citation", "file_id": "f", "filename": "a.pdf", "index": 2}),
+        [(None, "a.pdf", None, None, None)],
+    ),
+    (
+        "openai_chat",
+        [
+            chat(
+                {
+                    "content": "Hi",
+                    "annotations": [{"type": "url_citation", "url_citation": {"url": URL, "title": "E"} | PLACE}],
+                }
+            )
+        ],
+        [(URL, "E", None, 0, 2)],
+    ),
+    (
+        "openrouter",
+        [chat({"annotations": [{"type": "url_citation", "url_citation": {"url": URL, "content": "Hello", **PLACE}}]})],
+        [(URL, None, "Hello", 0, 2)],
+    ),
+    (
+        "azure_openai",
+        [chat({"context": {"citations": [{"content": "Hello", "title": "D", "url": URL, "chunk_id": "0"}]}})],
+        [(URL, "D", "Hello", None, None)],
+    ),
+    (
+        "openai_compatible",
+        [chat({"content": "Hi"}, search_results=[{"title": "E", "url": URL, "date": "2026-01-01"}])],
+        [(URL, "E", None, None, None)],
+    ),
+    ("openai_compatible", [chat({"content": "Hi"}, citations=[URL])], [(URL, None, None, None, None)]),
+    (
+        "gemini",
+        grounded(
+            groundingMetadata={
+                "groundingChunks": [{"web": {"uri": URL, "title": "E"}}, {"web": {"uri": "https://f.org"}}],
+                "groundingSupports": [
+                    {"segment": {"startIndex": 0, "endIndex": 2, "text": "Hi"}, "groundingChunkIndices": [0]}
+                ],
+            }
+        ),
+        [(URL, "E", "Hi", 0, 2), ("https://f.org", None, None, None, None)],
+    ),
+    (
+        "gemini",
+        grounded(citationMetadata={"citationSources": [{"startIndex": 0, "endIndex": 2, "uri": URL}]}),
+        [(URL, None, None, 0, 2)],
+    ),
+    (
+        "cohere",
+        [
+            {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "Hi"}}}},
+            {
+                "type": "citation-start",
+                "index": 0,
+                "delta": {
+                    "message": {
+                        "citations": {
+                            "start": 0,
+                            "end": 2,
+                            "text": "Hi",
+                            "sources": [
+                                {"type": "document", "id": "d", "document": {"title": "D", "url": URL, "text": "x"}},
+                                {"type": "tool", "id": "t", "tool_output": {}},
+                            ],
+                        }
+                    }
+                },
+            },
+        ],
+        [(URL, "D", "Hi", 0, 2), (None, None, "Hi", 0, 2)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("provider", "chunks", "expected"), FORMS)
+def test_a_citation_has_the_fields_of_the_documented_form(
+    provider: str, chunks: list[dict[str, Any]], expected: list[tuple[Any, ...]]
+) -> None:
+    turn = Turn(provider, "t")
+    found = [event for chunk in chunks for event in turn.feed(chunk) if isinstance(event, Citation)]
+    assert [(each.url, each.title, each.cited_text, each.start, each.end) for each in found] == expected
+    assert [each.data is None for each in found] == [False] + [True] * (len(found) - 1)
+    assert {each.block for each in found} <= {0, None}
+    turn.close(complete=True)
+    assert turn.content.blocks[0].metadata["citations"] == [found[0].data]
+
+
+ODD = st.recursive(
+    st.none() | st.integers() | st.sampled_from(["", URL, "a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["url", "title", "text", "start", "end", "source", "sourceContent", "sources", "document"])
+            | st.sampled_from(["groundingChunks", "groundingSupports", "segment", "groundingChunkIndices", "web"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(ODD)
+def test_a_citation_of_any_form_is_at_least_one_event(data: Any) -> None:
+    found = citation_events(data, 1, 2)
+    assert found[0].data is data
+    assert all(from_json(to_json(each)) == each for each in found)
+
+
+def test_a_deeply_nested_citation_has_no_source() -> None:
+    data: Any = URL
+    for _ in range(100_000):
+        data = {"sources": data}
+    assert citation_events(data) == [Citation(data=data)]
+    lists: Any = URL
+    for _ in range(100_000):
+        lists = [lists]
+    assert citation_events(lists)[0].url is None

@@ -33,7 +33,7 @@ from streamkit import (
     run_loop,
     tool,
 )
-from streamkit.calls import Ended
+from streamkit.calls import Ended, Finish
 from streamkit.events import Event, RunEnded, ToolCanceled, ToolProgress, Warned
 from streamkit.execution.durable.entries import RunEntry
 
@@ -101,13 +101,28 @@ async def test_the_last_event_names_the_end(ended: Ended) -> None:
                 shown.append(event)  # noqa: PERF401 - kept although it raises
     except StreamInterrupted as raised:
         error = raised.error
-    assert shown[-1] == RunEnded(ended, error, tuple(run.pending))
+    finish = run.turn.finish if run.turn is not None else None
+    assert shown[-1] == RunEnded(ended, error, tuple(run.pending), finish, run.usage)
     assert sum(isinstance(event, RunEnded) for event in shown) == 1
     assert run.ended == ended
     assert (error is not None) == (ended in ("timed_out", "error"))
     calls_with_status(run.contents)  # each has one result
     if ended.startswith("awaiting"):
         assert [call.name for call in run.pending] == [tools[0].name]
+
+
+@pytest.mark.anyio
+async def test_the_last_event_has_the_finish_the_usage_and_the_cost() -> None:
+    responses = [answer("", CALL, usage=(60, 50)), answer("Done.", usage=(100, 5))]
+    run = loop(FakeModel(*responses), work, budget=Budget(price=lambda turn: 0.25))
+    *_, last = await collect(run)
+    assert isinstance(last, RunEnded)
+    assert last.finish is not None
+    assert (last.ended, last.finish.reason, last.cost) == ("answered", "stop", 0.5)
+    assert last.usage is not None
+    assert (last.usage.input_tokens, last.usage.output_tokens) == (160, 55)
+    *_, unpriced = await collect(loop(FakeModel(answer("Hello"))))
+    assert (unpriced.usage, unpriced.cost) == (None, None)  # type: ignore[union-attr]
 
 
 def test_every_end_has_a_case() -> None:
@@ -423,7 +438,7 @@ async def test_a_silent_stream_is_stopped_from_elsewhere(from_thread: bool) -> N
                 shown.append(event)
                 if event.type == "text":
                     has_text.set()
-        assert shown[-1] == RunEnded("canceled")
+        assert shown[-1] == RunEnded("canceled", usage=run.usage)
         assert (run.ended, run.text) == ("canceled", "Hello")
         assert model.streams[0].closed
         assert [content.metadata["interrupted"] for content in run.contents] == [True]
@@ -452,7 +467,7 @@ async def test_running_tools_are_canceled_and_shown() -> None:
     assert run.ended == "canceled"
     assert calls_with_status(run.contents) == [("hang", "canceled"), ("work", "completed")]
     assert [event.call.name for event in shown if isinstance(event, ToolCanceled)] == ["hang"]
-    assert shown[-1] == RunEnded("canceled")
+    assert shown[-1] == RunEnded("canceled", finish=Finish("tool_calls", "tool_calls"), usage=run.usage)
 
 
 @pytest.mark.anyio
@@ -583,7 +598,7 @@ async def test_a_run_inside_a_tool_shows_its_events_under_the_call() -> None:
     nested = [event.value.type for event in progress]
     assert nested[0] == "round_started"
     assert "tool_completed" in nested
-    assert progress[-1].value == RunEnded("answered")
+    assert progress[-1].value == RunEnded("answered", finish=Finish("stop", "stop"))
     assert all(events.from_json(events.to_json(event)).value["type"] == event.value.type for event in progress)  # type: ignore[union-attr]
     assert outer.text == "It rains."
 

@@ -419,7 +419,8 @@ async def test_run_timeout_in_the_stream() -> None:
                 events.append(event)  # noqa: PERF401 - kept although it raises
     assert (run.ended, caught.value.error.kind) == ("timed_out", "timed_out")
     assert isinstance(events[-2], Failed)
-    assert events[-1] == RunEnded(run.ended, events[-2].error)
+    assert isinstance(events[-1], RunEnded)
+    assert (events[-1].ended, events[-1].error) == (run.ended, events[-2].error)
     [content] = run.contents
     assert (content.metadata["interrupted"], content.blocks[0].text) == (True, "Now.")
     assert run.text == "Now."
@@ -495,7 +496,8 @@ async def test_an_error_of_the_stream_is_an_event_and_is_raised_with_the_turn() 
     assert caught.value.turn is run.turn
     assert caught.value.turn.text == "Now."
     assert isinstance(events[-2], Failed)
-    assert events[-1] == RunEnded(run.ended, events[-2].error)
+    assert isinstance(events[-1], RunEnded)
+    assert (events[-1].ended, events[-1].error) == (run.ended, events[-2].error)
     assert run.ended == "error"
     assert [content.speaker for content in run.contents] == ["ai", "tool", "ai"]
     assert [content.metadata.get("interrupted") for content in run.contents] == [None, None, True]

@@ -18,7 +18,7 @@ from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
     BlockStarted,
-    Citation,
+    Compaction,
     Failed,
     File,
     Finished,
@@ -39,6 +39,7 @@ from streamkit.events import (
     UsageReport,
     Warned,
 )
+from streamkit.events.citations import citation_events
 from streamkit.json_text import finalize_arguments
 from streamkit.providers import Writer
 from streamkit.providers.writing.writer import EVENT_ROWS
@@ -447,7 +448,7 @@ CITATIONS = [
 @pytest.mark.parametrize("citation", CITATIONS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_citation_with_an_address_is_written_in_the_form_of_the_wire(target: str, citation: Any) -> None:
-    turn, live = write(target, [Text("a"), Citation(citation), BlockEnded("text"), Finished("stop")])
+    turn, live = write(target, [Text("a"), *citation_events(citation), BlockEnded("text"), Finished("stop")])
     if target in ("ollama", "mistral"):
         assert list(live.omitted) == ["citation"]
     else:
@@ -459,7 +460,7 @@ def test_a_citation_with_an_address_is_written_in_the_form_of_the_wire(target: s
 def test_a_citation_without_an_address_is_left_out_elsewhere() -> None:
     citation = {"start": 0, "end": 1, "text": "a", "sources": [{"type": "tool", "id": "t"}]}
     for target in ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse"):
-        turn, live = write(target, [Text("a"), Citation(citation), BlockEnded("text"), Finished("stop")])
+        turn, live = write(target, [Text("a"), *citation_events(citation), BlockEnded("text"), Finished("stop")])
         assert list(live.omitted) == ["citation"], target
         assert "citations" not in turn.content.blocks[0].metadata
 
@@ -540,7 +541,8 @@ ODD_EVENTS = st.one_of(
         METADATA,
     ),
     st.builds(ServerTool, st.none() | ODD_TEXT, ODD_TEXT, st.sampled_from(["started", "arguments", "result"]), ODD),
-    st.builds(Citation, ODD),
+    st.builds(lambda data: citation_events(data)[0], ODD),
+    st.builds(Compaction, st.none() | ODD_TEXT, ODD),
     st.builds(File, st.none() | ODD_TEXT | st.just("image/png"), st.none() | ODD_TEXT, st.none() | ODD_TEXT),
     st.builds(UsageReport, st.builds(Usage, st.none() | st.integers(), st.none() | HUGE)),
     st.builds(Finished, st.sampled_from(["stop", "length", "error", "other"]), st.none() | ODD_TEXT | st.integers()),
@@ -574,7 +576,7 @@ def test_a_body_is_the_same_turn_as_the_stream(
 ) -> None:
     _, calls = drawn
     before: list[Event] = [Reasoning("H"), Reasoning("m"), BlockEnded("reasoning", signature="S")] if reasons else []
-    texts: list[Event] = [Text("a"), Text("ü"), Citation(CITATIONS[0]), BlockEnded("text")]
+    texts: list[Event] = [Text("a"), Text("ü"), *citation_events(CITATIONS[0]), BlockEnded("text")]
     refusal: list[Event] = [Refusal("No"), BlockEnded("refusal")] if refuses else []
     report = UsageReport(Usage(30, 12, 4, 8, 2))
     events = [calls[0], *before, *texts, *refusal, *SERVER_TOOL, File("image/png", "aGk="), *calls[1:], report]

@@ -86,6 +86,8 @@ def of_the_stream(event: TurnEvent) -> str:
             return assert_type(event.text, str)
         case events.ResponseStarted():
             return assert_type(event.model, str | None) or ""
+        case events.Compaction():
+            return assert_type(event.summary, str | None) or ""
         case events.BlockStarted():
             return str(assert_type(event.block, int))
         case events.BlockEnded():
@@ -100,7 +102,10 @@ def of_the_stream(event: TurnEvent) -> str:
             return assert_type(event.arguments_text, str)
         case events.ServerTool():
             return assert_type(event.name, str)
-        case events.Citation() | events.Unknown():
+        case events.Citation():
+            assert_type((event.cited_text, event.start), tuple[str | None, int | None])
+            return assert_type(event.url, str | None) or ""
+        case events.Unknown():
             return str(event)
         case events.File():
             return assert_type(event.media_type, str | None) or ""
@@ -123,6 +128,8 @@ def of_execution(event: ToolEvent) -> int | str:
     match event:
         case events.ToolRunning() | events.ToolAwaitingApproval() | events.ToolAwaitingResult():
             return event.call.id
+        case events.ToolProgress(value=events.UiData() as data):
+            return assert_type(data.name, str)
         case events.ToolProgress():
             return str(event.value)
         case (
@@ -138,6 +145,7 @@ def of_execution(event: ToolEvent) -> int | str:
         case events.RunEnded():
             assert_type(event.error, StreamError | None)
             assert_type(event.pending, tuple[ToolCall, ...])
+            assert_type((event.finish, event.usage, event.cost), tuple[Finish | None, Usage | None, float | None])
             return event.ended
         case _:
             assert_never(event)

@@ -25,7 +25,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from streamkit.calls import ResultStatus, ToolCall, ToolResult, Usage
+from streamkit.calls import ErrorCause, ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.thread_update import ThreadLayout
@@ -84,6 +84,7 @@ class StoredResult(BaseModel):
         value: what the tool returned, as JSON data.
         error: the sentence for the model.
         metadata: as in ``ToolResult``.
+        cause: as in ``ToolResult``.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
@@ -93,6 +94,7 @@ class StoredResult(BaseModel):
     value: Any = None
     error: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    cause: ErrorCause | None = None
 
     @classmethod
     def from_result(cls, result: ToolResult) -> StoredResult:
@@ -103,11 +105,12 @@ class StoredResult(BaseModel):
             value=replace_lone_surrogates(to_stored_result(result.value)),
             error=result.error,
             metadata=result.metadata,
+            cause=result.cause,
         )
 
     def to_result(self, call: ToolCall) -> ToolResult:
         """Return the result of the call that has its id."""
-        return ToolResult(call, self.status, self.value, self.error, self.metadata)
+        return ToolResult(call, self.status, self.value, self.error, self.metadata, cause=self.cause)
 
 
 def _check_version(value: Any) -> str:

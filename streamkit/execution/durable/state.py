@@ -397,10 +397,10 @@ def _check_results(state: RunState, results: Mapping[str, Any]) -> dict[str, Too
         call = by_id[call_id]
         if isinstance(value, ToolFailed):
             error = exception_text(value) or f"{call.name} failed."
-            checked[call_id] = ToolResult(call, "error", error=error, exception=value)
+            checked[call_id] = ToolResult(call, "error", error=error, exception=value, cause="failed")
         elif isinstance(value, BaseException):
             error = f"{call.name} failed with {describe_for_model(value)}."
-            checked[call_id] = ToolResult(call, "error", error=error, exception=value)
+            checked[call_id] = ToolResult(call, "error", error=error, exception=value, cause="raised")
         else:
             checked[call_id] = to_sendable_result(ToolResult(call, "completed", value))
             if (exception := checked[call_id].exception) is not None:  # the caller can correct it, and the model cannot

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.lowlevel
 
-from streamkit.calls import ToolCall, ToolResult
+from streamkit.calls import ErrorCause, ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
 from streamkit.execution.one_call.background import (
@@ -188,12 +188,13 @@ class ToolAttempt:
     def _failed(self, error: BaseException, message: str | None = None) -> ToolResult:
         """Return the result of a tool that raised, and log the exception."""
         call, tool = self.prepared.call, self.prepared.tool
-        if isinstance(error, ToolFailed):  # its message is written for the model: no defect
+        cause: ErrorCause = "failed" if isinstance(error, ToolFailed) else "raised"
+        if cause == "failed":  # its message is written for the model: no defect
             message = exception_text(error) or f"{tool.name} failed."
         else:
             log_exception(tool, error)
             message = message or f"{tool.name} failed with {describe_for_model(error)}."
-        return ToolResult(call, "error", error=message, metadata=self.prepared.metadata, exception=error)
+        return ToolResult(call, "error", None, message, self.prepared.metadata, error, cause)
 
     def progress(self, value: Any) -> None:
         """Report progress, from the event loop's thread or the tool's; nothing after the end."""

@@ -263,7 +263,8 @@ class EventQueue:
     _events: deque[Event | _CoalescedProgress] = field(default_factory=deque)
     _newest: dict[CallRef, _CoalescedProgress] = field(default_factory=dict)  # the newest unread report of each call
     _progress_count: int = 0
-    _wake: anyio.Event | None = None
+    #: Called when there is another event to read, and at the end.
+    listener: Callable[[], object] | None = None
 
     def put(self, event: Event) -> None:
         """Add an event; after ``close`` do nothing."""
@@ -279,18 +280,18 @@ class EventQueue:
             self._events.append(report)
         else:
             self._events.append(event)
-        if self._wake is not None:
-            self._wake.set()
+        if self.listener is not None:
+            self.listener()
 
     def close(self) -> None:
-        """Declare that no event follows."""
-        self.closed = True
-        if self._wake is not None:
-            self._wake.set()
+        """Declare that no event follows. Idempotent."""
+        was_closed, self.closed = self.closed, True
+        if self.listener is not None and not was_closed:
+            self.listener()
 
     async def get(self) -> Event | None:
         """Return the next event, waiting for it; None if the queue is closed and empty."""
-        return self._pop() if await self._has_events() else None
+        return self.pop() if await self._has_events() else None
 
     async def get_all(self) -> list[Event]:
         """Return all events, waiting for the first; none if the queue is closed and empty."""
@@ -301,17 +302,18 @@ class EventQueue:
         while not self._events:
             if self.closed:
                 return False
-            if self._wake is None or self._wake.is_set():
-                self._wake = anyio.Event()
-            await self._wake.wait()
+            wake = anyio.Event()
+            self.listener = wake.set
+            await wake.wait()
         return True
 
     def drain(self) -> list[Event]:
         """Remove and return all events."""
-        return [self._pop() for _ in range(len(self._events))]
+        return [event for _ in range(len(self._events)) if (event := self.pop()) is not None]
 
-    def _pop(self) -> Event:
-        event = self._events.popleft()
+    def pop(self) -> Event | None:
+        """Remove and return the next event; None if there is none."""
+        event = self._events.popleft() if self._events else None
         if not isinstance(event, _CoalescedProgress):
             return event
         self._progress_count -= 1

@@ -81,16 +81,17 @@ def prepare_call(call: ToolCall, tools: Mapping[str, Tool]) -> PreparedCall | To
     tool = _find_tool(call, tools)
     if tool is None and call.is_client_item:
         reason = f"Not run: {call.name} is an action of the client itself, and nothing here carries it out"
-        return ToolResult(call, "error", error=f"{reason}. Continue without it.")
+        return ToolResult(call, "error", error=f"{reason}. Continue without it.", cause="unknown_tool")
     if tool is None and not tools:
         reason = f"Not run: there is no tool {quote_name(call.name)}, and there are no other tools"
-        return ToolResult(call, "error", error=f"{reason}. Continue without tools.")
+        return ToolResult(call, "error", error=f"{reason}. Continue without tools.", cause="unknown_tool")
     if tool is None:
         reason = f"Not run: there is no tool {quote_name(call.name)}"
         names = ", ".join(sort_by_similarity(call.name, tools))
-        return ToolResult(call, "error", error=f"{reason}. There are: {names}. Call one of these instead.")
+        reason = f"{reason}. There are: {names}. Call one of these instead."
+        return ToolResult(call, "error", error=reason, cause="unknown_tool")
     if tool.function is None:
-        return ToolResult(call, "error", error=f"Not run: {tool.name} cannot be run here.")
+        return ToolResult(call, "error", error=f"Not run: {tool.name} cannot be run here.", cause="unknown_tool")
     if tool.approval == "deny":
         return ToolResult(call, "denied", error=f"Not run: {tool.name} is not allowed here. Continue without it.")
     return _validate(call, tool, call.arguments)
@@ -106,7 +107,9 @@ def _validate(call: ToolCall, tool: Tool, arguments: Any) -> PreparedCall | Tool
         if is_defect:
             log_exception(tool, error)
         message = f"Not run: {problem}. Make the call again with arguments that fit."
-        return ToolResult(call, "error", error=message, exception=error if is_defect else None)
+        if is_defect:
+            return ToolResult(call, "error", error=message, exception=error, cause="raised")
+        return ToolResult(call, "error", error=message, cause="invalid_arguments")
 
 
 async def request_approval(
@@ -129,7 +132,7 @@ async def request_approval(
             raise
         log_failure(_log, "the request for approval of a call of %s failed", prepared.tool.name, error=error)
         reason = f"Not run: the request for approval failed with {describe_for_model(error)}."
-        return ToolResult(prepared.call, "denied", error=reason, exception=error)
+        return ToolResult(prepared.call, "denied", error=reason, exception=error, cause="raised")
     return None if approval is None else apply_approval(prepared, approval)
 
 
@@ -164,7 +167,8 @@ def missing_approval_result(prepared: PreparedCall) -> ToolResult:
 
 def approval_failed_result(call: ToolCall, error: BaseException) -> ToolResult:
     """Return the result of a call whose ``approve`` raised."""
-    return ToolResult(call, "error", error="Not run: the request for approval failed.", exception=error)
+    reason = "Not run: the request for approval failed."
+    return ToolResult(call, "error", error=reason, exception=error, cause="failed")
 
 
 def log_exception(tool: Tool, error: BaseException) -> None:
@@ -196,6 +200,7 @@ def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | Non
             "error",
             error=f"Not run: the arguments are incomplete, because {cause}.{excerpt}"
             " Make the call again with complete arguments; make them shorter if they were truncated.",
+            cause="invalid_arguments",
         )
     if call.state == "invalid":
         codes = ("invalid_arguments", "nameless_call")
@@ -205,6 +210,7 @@ def blocked_result(call: ToolCall, turn: Turn | None = None) -> ToolResult | Non
             call,
             "error",
             error=f"Not run: the call is not valid: {problem}. Make it again, with its arguments as one JSON object.",
+            cause="invalid_arguments",
         )
     return None
 
@@ -236,7 +242,7 @@ def unknown_outcome_result(call: ToolCall) -> ToolResult:
         f"{call.name} was started before an interruption, and whether it has taken effect is unknown. It was not run"
         " again. Check the outcome before you call it again."
     )
-    return ToolResult(call, "error", error=reason, metadata={"effects_possible": True})
+    return ToolResult(call, "error", error=reason, metadata={"effects_possible": True}, cause="failed")
 
 
 def reason_to_block(error: StreamError | None, finish: Finish | None = None) -> str:
@@ -254,7 +260,6 @@ def to_stopped_error(error: str | None) -> str:
 
 _RESULT_EVENTS: dict[ResultStatus, Callable[[CallRef, ToolResult], ToolEvent]] = {
     "completed": ToolCompleted,
-    "error": ToolError,
     "denied": ToolDenied,
     "timed_out": ToolTimedOut,
     "canceled": ToolCanceled,
@@ -263,4 +268,6 @@ _RESULT_EVENTS: dict[ResultStatus, Callable[[CallRef, ToolResult], ToolEvent]] =
 
 def to_result_event(result: ToolResult) -> ToolEvent:
     """Return the event of a call's result."""
+    if result.status == "error":
+        return ToolError(result.call.ref, result, cause=result.cause or "failed")
     return _RESULT_EVENTS[result.status](result.call.ref, result)

@@ -1,4 +1,4 @@
-"""The caller's side of running a round's calls: ``Execution``, what creates one, and ``Schedule``, which several share.
+"""The caller's side of running a round's calls: ``Execution``, and ``Schedule``, which several of them share.
 
 An execution is awaited, or entered and iterated; ``executor`` runs the calls, in a task of its own (``background``). No
 cancel scope is open while the caller has control, so an execution may be kept open across a ``yield``.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -18,25 +18,19 @@ import anyio
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.background import (
     BackgroundTask,
     asyncio_event_loop,
     call_soon_of,
     is_event_loop_running,
 )
-from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.executor import ExecutionOptions, Executor
 from streamkit.execution.round.round import CallStage, Round
 from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
-from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadUpdate
-from streamkit.providers.provider import Provider
-from streamkit.providers.registry import ProviderName
-from streamkit.reading.time_limits import Timeouts
-from streamkit.reading.turn import Turn
-from streamkit.tools import AnyTool, Approval, Tool, to_tools
+from streamkit.execution.round.thread_update import ThreadUpdate
+from streamkit.tools import Approval, Tool
 
-__all__ = ["Execution", "Schedule", "execute_tool_calls_batched", "execute_tool_calls_sequentially", "to_schedule"]
+__all__ = ["Execution", "Schedule", "to_schedule"]
 
 
 class Schedule(Scheduler):
@@ -113,6 +107,10 @@ class Schedule(Scheduler):
     def start_next(self, owner: Hashable) -> int | None:  # noqa: D102
         with self._lock:
             return super().start_next(owner)
+
+    def count_waiting(self, owner: Hashable) -> int:  # noqa: D102
+        with self._lock:
+            return super().count_waiting(owner)
 
     def can_start(self, owner: Hashable) -> bool:  # noqa: D102
         with self._lock:
@@ -341,84 +339,3 @@ class Execution:
         self._executor.open()
         await self._executor.run()
         return self.update
-
-
-def execute_tool_calls_batched(
-    turn_or_calls: Turn | Iterable[ToolCall],
-    *,
-    tools: Sequence[AnyTool],
-    limit: int | Schedule = 8,
-    timeouts: Timeouts | float | None = Timeouts(),
-    provider: ProviderName | str | Provider | None = None,
-    deps: Any = None,
-    approve: Approve | None = None,
-    around_call: AroundCall | None = None,
-    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
-    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
-    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
-) -> Execution:
-    """Run all calls concurrently; write one assistant message with all of them, then all results.
-
-    Nothing runs yet: ``await`` the execution for the ``ThreadUpdate``, watch it with ``async with`` and ``async for``,
-    or call ``run_sync()`` where there is no event loop. A failure in a tool is that call's result, never an exception.
-
-    Args:
-        turn_or_calls: a turn, or a list of calls (then the messages have these alone, without text or reasoning). A
-            turn must be closed, unless calls shall start while it is read: see ``Execution.feed``.
-        tools: functions and tools. A call of any other name gets an ``error``.
-        limit: how many calls run at once; or a ``Schedule``, shared with other executions together with all its limits,
-            exclusive tools and conflicts. A call that awaits approval is not counted.
-        timeouts: ``Timeouts(call=30.0, run=None)``: seconds for each call, and for all of them; or the seconds for each
-            call, None for no limit. The other limits are those of requests.
-        provider: the provider whose format the messages have; default: the turn's. Calls alone need it, or the
-            callbacks.
-        deps: the tools' ``ToolContext.deps``.
-        approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``; without it they
-            are ``denied``. Several calls may be asked about at once.
-        around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
-            calls the tool and returns its value. For tracing, rate limits and caches. What it raises is the call's
-            error.
-        format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call. The messages of calls
-            and results then alternate, because most servers refuse a call that no result follows; only calls that the
-            provider signed as one step stay together.
-        format_tool_result_for_thread: ``(result, call, arguments)`` to the message of one ``ToolResult``.
-        format_batch_for_thread: ``(completed)``, the ``ToolResult`` list in call order, to all messages.
-
-    Raises:
-        UsageError: calls alone have neither provider nor callbacks, two tools have one name, or a number is out of
-            range. When it runs: the turn is open, or the execution was used before.
-    """
-    options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "batched", Timeouts.of(timeouts), deps, approve, around_call
-    )
-    callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
-    return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)
-
-
-def execute_tool_calls_sequentially(
-    turn_or_calls: Turn | Iterable[ToolCall],
-    *,
-    tools: Sequence[AnyTool],
-    limit: int | Schedule = 8,
-    timeouts: Timeouts | float | None = Timeouts(),
-    provider: ProviderName | str | Provider | None = None,
-    deps: Any = None,
-    approve: Approve | None = None,
-    around_call: AroundCall | None = None,
-    format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None = None,
-    format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None = None,
-    format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None = None,
-) -> Execution:
-    """Run the calls one after the other; write one assistant message and one result for each, alternating.
-
-    The turn's text, reasoning and signatures go into the first assistant message only. If the provider would reject
-    that (signed thinking of Anthropic, thought signatures of Gemini), the layout is that of
-    ``execute_tool_calls_batched``, with the warning ``batched_instead``. Arguments and exceptions are the same as
-    there, so that the two are interchangeable; ``limit`` has no effect among these calls, and
-    ``format_batch_for_thread`` gets one result at a time.
-    """
-    options = ExecutionOptions(
-        to_tools(tools), to_schedule(limit), "sequential", Timeouts.of(timeouts), deps, approve, around_call
-    )
-    callbacks = FormatCallbacks(format_tool_call_for_thread, format_tool_result_for_thread, format_batch_for_thread)
-    return Execution(Round(turn_or_calls, provider=provider, shape=options.layout, callbacks=callbacks), options)

@@ -42,6 +42,9 @@ from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import ThreadLayout, ThreadUpdate, check_layout, to_sendable_result
 from streamkit.reading.time_limits import Timeouts
 from streamkit.tools import Approval, Tool
+from streamkit.tools.context import copy_json
+from streamkit.tools.custom import TEXT_FIELD
+from streamkit.tools.tool import describe_call
 
 __all__ = ["ExecutionOptions", "Executor", "ResultRecorder", "check_callable"]
 
@@ -281,7 +284,9 @@ class Executor:
             self._to_approve.append((position, prepared))
         if needs_approval and not was_awaiting:
             self.round.require_approval(position)
-            self.queue.put(ToolAwaitingApproval(call.ref))
+            given = copy_json(call.arguments)
+            arguments = given if isinstance(given, dict) else {TEXT_FIELD: given}
+            self.queue.put(ToolAwaitingApproval(call, describe_call(prepared.tool.describe, "preparing", arguments)))
         elif was_awaiting and not needs_approval:
             self.round.approve(position)
 

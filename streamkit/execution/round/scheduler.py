@@ -194,6 +194,10 @@ class Scheduler:
         self._running_by_tool[call.tool] = self._running_by_tool.get(call.tool, 0) + 1
         return call.position
 
+    def count_waiting(self, owner: Hashable) -> int:
+        """Return how many calls of *owner* are ready and have not started."""
+        return self._executions[owner].waiting if owner in self._executions else 0
+
     def can_start(self, owner: Hashable) -> bool:
         """Return True if a call of *owner* may start now."""
         return self._find_startable(owner) is not None

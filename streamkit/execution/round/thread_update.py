@@ -385,6 +385,7 @@ def to_sendable_result(result: ToolResult) -> ToolResult:
             exception=TypeError(
                 f"{call.name} returned {unwritable}; return text, data, bytes, a dataclass, a pydantic model or a block"
             ),
+            cause="failed",
         )
     if result.error is not None and len(result.error) > ERROR_LIMIT:
         return msgspec.structs.replace(result, error=limit_text(result.error, ERROR_LIMIT))

@@ -211,7 +211,10 @@ class LoopState(Conversation):
         """
         self.ended = self.ended or "canceled"  # it was canceled before it started
         turn_error = error.error if isinstance(error, StreamInterrupted) else None
-        return [*self.unread_events, RunEnded(self.ended, turn_error, tuple(self.pending))]
+        finish = self.turn.finish if self.turn is not None else None
+        usage = Usage.sum(self.usage_reports)
+        cost = self.cost if self.options.budget.price is not None else None
+        return [*self.unread_events, RunEnded(self.ended, turn_error, tuple(self.pending), finish, usage, cost)]
 
     # ---------------------------------------------------------------- a round and its turns
 

@@ -24,6 +24,7 @@ from streamkit.events import (
     BlockEnded,
     BlockStarted,
     Citation,
+    Compaction,
     Event,
     Failed,
     File,
@@ -59,6 +60,7 @@ from streamkit.finishes import finish_row
 from streamkit.json_text import IncrementalJsonObject, finalize_arguments, join_surrogates, parse_partial_object
 from streamkit.tools import Describe, Tool, ToolState, to_tools
 from streamkit.tools.custom import TEXT_FIELD, GrowingText
+from streamkit.tools.tool import describe_call
 from streamkit.values.total_tables import check_total
 
 __all__ = ["Notifier", "ToolNotification"]
@@ -302,7 +304,7 @@ class _OpenCall:
 
     def notify_if_changed(self, arguments: dict[str, Any]) -> list[ToolNotification]:
         """Return a notification of the state ``preparing`` if the description with these arguments is a new one."""
-        description = self._describe_state("preparing", arguments)
+        description = describe_call(self.describe, "preparing", arguments)
         if description == self.description:
             return []
         self.description = description
@@ -313,7 +315,7 @@ class _OpenCall:
     ) -> ToolNotification:
         """Return the notification of a new state."""
         self.notified_arguments = _copy(self.arguments)  # ``describe`` gets a copy: the call itself has these arguments
-        self.description = self._describe_state(state, self.notified_arguments)
+        self.description = describe_call(self.describe, state, self.notified_arguments)
         return self.notification(state, self.notified_arguments, done=done, result=result)
 
     def notification(self, state: ToolState, arguments: dict[str, Any], **fields: Any) -> ToolNotification:
@@ -328,15 +330,6 @@ class _OpenCall:
             reasoning_details=self.reasoning_details,
             **fields,
         )
-
-    def _describe_state(self, state: ToolState, arguments: dict[str, Any]) -> str | None:
-        if self.describe is None:
-            return None
-        try:
-            description = self.describe(state, arguments)
-        except Exception:  # a tool need not handle partial arguments
-            return None
-        return description if isinstance(description, str) else None
 
 
 def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -379,6 +372,7 @@ _HANDLERS: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] 
 #: The events that change nothing about a client's call.
 _OF_NO_CALL: frozenset[type] = frozenset(
     {
+        Compaction,
         ResponseStarted,
         BlockStarted,
         Text,
@@ -386,6 +380,7 @@ _OF_NO_CALL: frozenset[type] = frozenset(
         Refusal,
         ServerTool,
         Citation,
+        Compaction,
         File,
         UsageReport,
         Warned,

@@ -37,9 +37,8 @@ class RunOutput(Generic[T]):
     def __init__(self, output_type: OutputType[T], retries: int) -> None:
         self.value: T | None = None
         self.is_set: bool = False
-        schema = {"type": "object"}
         self.tool: Tool[..., Any] = Tool(
-            self._accept, name=OUTPUT_TOOL, description="", parameters=schema, ends_run=True
+            self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"}, ends_run=True
         )
         self._type = output_type
         self._retries = retries

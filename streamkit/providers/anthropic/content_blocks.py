@@ -250,7 +250,10 @@ class AnthropicBlockReader:
                     block.raw["input"] = parse_json_or_text(text)
                 else:
                     block.raw[field] = text
-            self._choice.provider_block(block.raw)
+            if block.raw.get("type") == "compaction":
+                self._choice.compaction(block.raw, as_text(block.raw.get("content")))
+            else:
+                self._choice.provider_block(block.raw)
 
     # ------------------------------------------------------------ deltas that are not on the parser's fast path
 
@@ -315,13 +318,13 @@ class AnthropicBlockReader:
         if citations:
             self._choice.text("", block.key)  # a citation may precede its block's first text
         for citation in citations:
-            self._choice.citation(citation)
+            self._choice.citation(citation, block.key)
 
     def _read_buffered_delta(self, block: OpenBlock, delta_type: str, delta: BlockDelta, raw: Json) -> None:
         """Add a delta to a block that is sent back complete."""
         fields: Json = raw.get("delta") or {}
         if block.kind == OPAQUE and not block.is_finalized:
-            if delta_type not in _READ_WITH:
+            if delta_type not in _READ_WITH and block.raw.get("type") != "compaction":
                 self._sink.unknown(raw)  # an event now; the block with this delta is reported at its stop
             for name, value in fields.items():
                 if name != "type":

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from streamkit.calls import Usage
-from streamkit.events import BlockEnded, ReasoningKind
+from streamkit.events import BlockEnded, Citation, ReasoningKind
 from streamkit.json_text import finalize_arguments
 from streamkit.providers.anthropic.schema import INVOCATION_METRICS, Json
 from streamkit.providers.anthropic.traits import ERRORS, FINISH_REASONS
@@ -21,7 +21,6 @@ from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import (
-    citation_links,
     encode_chunk,
     encode_sse_event,
     safe_json,
@@ -50,7 +49,6 @@ _ERROR_TYPES: Final = {
 _SERVER_CALL_FIELDS: Final = ("type", "server_name", "caller")
 #: The other blocks of a response by their type, and the field that distinguishes them from another provider's.
 _OWN_BLOCKS: Final = {
-    "compaction": "content",
     "container_upload": "file_id",
     "fallback": "to",
     "mcp_tool_listing": "mcp_server_name",
@@ -231,14 +229,24 @@ class AnthropicWriter(SequentialWriter):
             super().end_block(event)
         self.end_text(kind)
 
-    def citation(self, data: Any) -> None:
+    def citation(self, event: Citation) -> bool:
         """Write a citation of a text block, in the form of a web search's if another provider made it."""
+        data = event.data
         is_own = isinstance(data, dict) and ("cited_text" in data or self._own_state is not None)
-        citations = [data] if is_own else [_web_citation(*link) for link in citation_links(data)]
-        if not citations:
-            self.omit("citation", "citations without an address were left out: the wire has no form for them")
-        for citation in citations:
+        if is_own or event.url is not None:
+            citation = data if is_own else _web_citation(event)
             self._delta(self.text_index("text"), {"type": "citations_delta", "citation": citation})
+        else:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        return is_own
+
+    def compaction(self, raw: Any) -> bool:
+        """Write the summary of a compaction as a block."""
+        is_own = isinstance(raw, dict) and raw.get("type") == "compaction" and "content" in raw
+        if is_own:
+            self._begin_once()
+            self.provider_block(raw, is_server_tool=False)
+        return is_own
 
     # ------------------------------------------------------------ calls
 
@@ -330,10 +338,10 @@ def _prompt_usage(usage: Usage) -> Json:
     return fields
 
 
-def _web_citation(url: str, title: str) -> Json:
+def _web_citation(event: Citation) -> Json:
     """Return an address as a citation (https://docs.anthropic.com/en/docs/build-with-claude/citations)."""
-    citation = {"type": "web_search_result_location", "url": url, "title": title, "encrypted_index": ""}
-    return {**citation, "cited_text": ""}
+    citation = {"type": "web_search_result_location", "url": event.url, "title": event.title or ""}
+    return {**citation, "encrypted_index": "", "cited_text": event.cited_text or ""}
 
 
 def _add_delta(block: Json, texts: dict[str, list[str]], delta: Json) -> None:

@@ -211,7 +211,7 @@ class ConverseBlockReader:
         elif name == "citation":
             if not self._has_text:
                 self._choice.text("", self._text_key(label))
-            self._choice.citation(value)
+            self._choice.citation(value, self.text_keys.get(label))
         elif name == "toolResult" and isinstance(value, (list, dict)):
             block = self._buffered.get(label)
             if block is None or block.kind != "server_result":

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from streamkit.calls import Usage
-from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, ReasoningKind
 from streamkit.json_text import finalize_arguments
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS
@@ -24,7 +24,7 @@ from streamkit.providers.writing.aws_frames import aws_error_body as error_body
 from streamkit.providers.writing.aws_frames import error_event
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import citation_links, safe_json, uncached_input_tokens
+from streamkit.providers.writing.encoding import safe_json, uncached_input_tokens
 from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 
 __all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
@@ -150,15 +150,16 @@ class ConverseWriter(SequentialWriter):
             super().end_block(event)
         self.end_text(kind)
 
-    def citation(self, data: Any) -> None:
+    def citation(self, event: Citation) -> bool:
         """Write a citation of a text block: this wire's own, or an address of the web."""
-        is_known = self._own_state is not None or self.is_same_wire
+        data, is_known = event.data, self._own_state is not None or self.is_same_wire
         is_own = isinstance(data, dict) and ("location" in data or is_known)
-        citations = [data] if is_own else [_web_citation(*link) for link in citation_links(data)]
-        if not citations:
+        if is_own or event.url is not None:
+            web = {"title": event.title or "", "location": {"web": {"url": event.url}}}
+            self._delta(self.text_index("text"), {"citation": data if is_own else web})
+        else:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
-        for citation in citations:
-            self._delta(self.text_index("text"), {"citation": citation})
+        return is_own
 
     def file(self, event: File) -> None:
         """Write an image; this wire has no other generated files."""
@@ -239,11 +240,6 @@ def _usage_fields(usage: Usage) -> Json:
     if usage.cache_write_tokens is not None:
         fields["cacheWriteInputTokens"] = usage.cache_write_tokens
     return fields
-
-
-def _web_citation(url: str, title: str) -> Json:
-    """Return an address as a citation (API_runtime_CitationLocation, member ``web``)."""
-    return {"title": title, "location": {"web": {"url": url}}}
 
 
 def _add_delta(block: Json, inputs: list[str] | None, delta: Json) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from streamkit.calls import Usage
-from streamkit.events import BlockEnded, ReasoningKind
+from streamkit.events import BlockEnded, Citation, ReasoningKind
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.cohere.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
@@ -18,7 +18,7 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
 from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
@@ -162,18 +162,19 @@ class CohereWriter(SequentialWriter):
             super().end_block(event)
         self.end_text("thinking" if event.kind == "reasoning" else "text")
 
-    def citation(self, data: Any) -> None:
+    def citation(self, event: Citation) -> bool:
         """Write a citation within its text: this wire's own, or an address as a document."""
-        is_known = self._own_state is not None or self.is_same_wire
+        data, is_known = event.data, self._own_state is not None or self.is_same_wire
         is_own = isinstance(data, dict) and ("sources" in data or is_known)
-        citations = [data] if is_own else [_document(*link) for link in citation_links(data)]
-        if not citations:
-            self.omit("citation", "citations without an address were left out: the wire has no form for them")
-        for citation in citations:
+        if is_own or event.url is not None:
+            citation = data if is_own else _document(event)
             self.text_index("text")
             number, self._citation_count = self._citation_count, self._citation_count + 1
             self.send({"type": "citation-start", "index": number, "delta": {"message": {"citations": citation}}})
             self.send({"type": "citation-end", "index": number})
+        else:
+            self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        return is_own
 
     # ------------------------------------------------------------ calls
 
@@ -201,10 +202,11 @@ def _call_delta(text: str, index: int) -> Json:
     return {"type": "tool-call-delta", "index": index, "delta": {"message": message}}
 
 
-def _document(url: str, title: str) -> Json:
+def _document(event: Citation) -> Json:
     """Return an address as a citation of a document (https://docs.cohere.com/docs/rag-citations)."""
-    document = {"id": url, "url": url, "title": title}
-    return {"start": 0, "end": 0, "text": "", "sources": [{"type": "document", "id": url, "document": document}]}
+    document = {"id": event.url, "url": event.url, "title": event.title or ""}
+    sources = [{"type": "document", "id": event.url, "document": document}]
+    return {"start": 0, "end": 0, "text": "", "sources": sources}
 
 
 def _usage(usage: Usage) -> Json:

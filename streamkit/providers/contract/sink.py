@@ -66,8 +66,11 @@ class ChoiceSink(Protocol):
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         """Report the next text of a server tool's arguments; ``server_tool`` gets the parsed arguments at their end."""
 
-    def citation(self, data: Any) -> None:
-        """Add a citation to the last text block, or to the first one that follows if there is none."""
+    def citation(self, data: Any, key: Hashable = None) -> None:
+        """Add a citation, in the wire's own form, to the text block of that key.
+
+        Without a key it is the last text block, or the first one that follows if there is none.
+        """
 
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Report the log probabilities of the next tokens, and ``raw``, the wire's own form of them."""
@@ -85,6 +88,12 @@ class ChoiceSink(Protocol):
 
     def provider_block(self, raw: Any) -> None:
         """Add a block that only the provider understands, to be sent back unchanged; it causes an ``unknown`` event."""
+
+    def compaction(self, raw: Any, summary: str | None) -> None:
+        """Add a block with the summary of the conversation before it, as ``provider_block``, and report the summary.
+
+        ``summary`` is its text, None where it is encrypted.
+        """
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
         """Set the provider's finish reason and its meaning. Of several calls the last one counts."""

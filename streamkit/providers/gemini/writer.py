@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Self
 
 from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UnsupportedContent
-from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
@@ -23,7 +23,7 @@ from streamkit.providers.gemini.metadata import CANDIDATE_FACTS, facts_prefix
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter, WholeCallWriter
-from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_json
+from streamkit.providers.writing.encoding import encode_chunk, encode_json
 from streamkit.providers.writing.wire_output import Json, ServerToolCall, WriterOptions
 
 __all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
@@ -231,19 +231,20 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
         """Write a ``toolResponse``."""
         self._part({"toolResponse": {**_tool_fields(tool), "response": _object(result, "result")}})
 
-    def citation(self, data: Any) -> None:
-        """Write the sources of the text: this wire's own object, or addresses as chunks of a search."""
+    def citation(self, event: Citation) -> bool:
+        """Write the sources of the text: this wire's own object, or an address as a chunk of a search."""
+        data = event.data
         name = next((field for key, field in _CITATION_FIELDS.items() if isinstance(data, dict) and key in data), None)
         if name is None and self.is_same_wire and isinstance(data, dict):
             name = "groundingMetadata"
-        links = citation_links(data)
-        if name is None and not links:
+        is_own = name is not None
+        if not is_own and event.url is None:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
-            return
-        if name is None:
-            name = "groundingMetadata"
-            data = {"groundingChunks": [{"web": {"uri": url, "title": title}} for url, title in links]}
-        self._candidate({"content": {"parts": [{"text": ""}], "role": "model"}, name: data})
+            return False
+        if not is_own:
+            data = {"groundingChunks": [{"web": {"uri": event.url, "title": event.title or ""}}]}
+        self._candidate({"content": {"parts": [{"text": ""}], "role": "model"}, name or "groundingMetadata": data})
+        return is_own
 
     def file(self, event: File) -> None:
         """Write a file as inline data or as its address."""

@@ -98,7 +98,7 @@ class OllamaWriter(WholeCallWriter):
         for line in chunks:
             logprobs = [*body.get("logprobs", ()), *line.get("logprobs", ())]
             body |= {**line, "logprobs": logprobs} if logprobs else line
-            for name, value in line["message"].items():
+            for name, value in line.get("message", {}).items():
                 if name in texts:
                     texts[name].append(value)
                 elif name in lists:

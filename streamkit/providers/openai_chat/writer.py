@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Self
 from msgspec.structs import replace
 
 from streamkit.calls import ToolCall, Usage
-from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.decoding.openai_errors import ERRORS, error_body
@@ -34,7 +34,7 @@ from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPO
 from streamkit.providers.openai_chat.traits import FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter
 from streamkit.providers.writing.call_text import CallText
-from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_json
+from streamkit.providers.writing.encoding import encode_chunk, encode_json
 from streamkit.providers.writing.wire_output import Json, WriterOptions
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
@@ -319,31 +319,36 @@ class ChatWriter(ChoicesWriter):
             self._annotation_count += len(annotations)
             self._delta({"annotations": annotations})
 
-    def citation(self, data: Any) -> None:
+    def citation(self, event: Citation) -> bool:
         """Write a citation as the dialect has it: an annotation of the text, a part of it, or a source of the chunk."""
-        is_own, links = self._own_state is not None or self.is_same_wire, citation_links(data)
+        data, url = event.data, event.url
+        is_own = data is not None and (self._own_state is not None or self.is_same_wire)
         if self._dialect.thinking_parts:  # Mistral's references are parts
             if is_own or (isinstance(data, dict) and data.get("type") == "reference"):
                 self._delta({"content": [data]})
-            else:
-                super().citation(data)
-        elif self._form.source_lists:
-            if self.is_same_wire:
+                return True
+            return super().citation(event)
+        if self._form.source_lists:
+            if is_own and self.is_same_wire:
                 self._add_source(data)
             elif is_own and not isinstance(data, str):
                 self._delta({"content": ""}, {}, {"search_results": [data]})
-            elif is_own or links:
-                self._delta({"content": ""}, {}, {"citations": [data] if is_own else [url for url, _ in links]})
+            elif is_own or url is not None:
+                self._delta({"content": ""}, {}, {"citations": [data if is_own else url]})
             else:
-                super().citation(data)
-        elif self.is_same_wire and isinstance(data, dict) and "chunk_id" in data:  # Azure, of a data source
+                super().citation(event)
+            return is_own
+        is_own = is_own or (isinstance(data, dict) and "url_citation" in data)
+        if self.is_same_wire and isinstance(data, dict) and "chunk_id" in data:  # Azure, of a data source
             self._delta({"context": {"citations": [data]}})
-        elif is_own or (isinstance(data, dict) and "url_citation" in data):
+        elif is_own:
             self._annotations.append(data)
-        elif links:
-            self._annotations += [_annotation(*link) for link in links]
+        elif url is not None:
+            citation = {"url": url, "title": event.title or "", "start_index": 0, "end_index": 0}
+            self._annotations.append({"type": "url_citation", "url_citation": citation})
         else:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
+        return is_own
 
     def _add_source(self, source: Any) -> None:
         """Write all sources so far: clients read those of the first chunk or of the last one."""
@@ -434,9 +439,3 @@ class ChatWriter(ChoicesWriter):
         elif isinstance(raw, dict):
             field = "executed_tools" if is_server_tool else "images" if "image_url" in raw else "content"
             self._delta({field: [raw]})
-
-
-def _annotation(url: str, title: str) -> Json:
-    """Return an address as an annotation of the text (https://platform.openai.com/docs/guides/tools-web-search)."""
-    citation = {"url": url, "title": title, "start_index": 0, "end_index": 0}
-    return {"type": "url_citation", "url_citation": citation}

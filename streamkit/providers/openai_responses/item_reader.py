@@ -224,6 +224,8 @@ class ItemReader:
             self._client_items.report_shell_calls(self.index.items[-1].type)
         elif is_client_item(raw) or item.type in CLIENT_ITEM_FIELDS:
             self._client_items.complete(item, raw, is_ended=is_ended)
+        elif item.type in ("compaction", "compaction_summary"):
+            self._choice.compaction(raw, None)
         else:
             self._choice.provider_block(raw)
 

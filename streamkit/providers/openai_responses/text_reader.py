@@ -277,7 +277,7 @@ class TextReader:
             self._choice.text("", part.key)  # a citation may come before the first text
         for citation in citations:
             part.citation_count += 1
-            self._choice.citation(citation)
+            self._choice.citation(citation, part.key)
 
     def _read_part_snapshots(self, item: OutputItem, default: PartKind, content: Any) -> None:
         """Read the content of an item in a snapshot.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Final
 
 from streamkit.calls import CLIENT_TOOL, FinishReason, ToolCall
-from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
@@ -36,7 +36,7 @@ from streamkit.providers.openai_responses.written_items import (
     usage_fields,
 )
 from streamkit.providers.writing.call_text import CallText, is_cut
-from streamkit.providers.writing.encoding import citation_links, encode_chunk, encode_sse_event
+from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
 from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 from streamkit.providers.writing.writer import Writer
 
@@ -265,21 +265,22 @@ class _TextWriter(Writer):
         if ended is not self._open and ended not in self._by_block.values():
             self._close(ended)
 
-    def citation(self, data: Any) -> None:
+    def citation(self, event: Citation) -> bool:
         """Write a citation as an annotation of the text."""
+        data = event.data
         is_known = self._own_state is not None or self.is_same_wire
         is_own = isinstance(data, dict) and (is_known or data.get("type") == "url_citation")
         if is_own and "url_citation" in data:  # in the form of Chat Completions
             is_own = is_known
-        annotations = [data] if is_own else [annotation(*link) for link in citation_links(data)]
-        if not annotations:
+        if not is_own and event.url is None:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
-            return
+            return False
         item = self._message_part("output_text")
-        for each in annotations:
-            fields = {**item.position, "annotation_index": len(item.annotations), "annotation": each}
-            item.annotations.append(each)
-            self.send_event("response.output_text.annotation.added", fields)
+        written = data if is_own else annotation(event.url or "", event.title or "")
+        fields = {**item.position, "annotation_index": len(item.annotations), "annotation": written}
+        item.annotations.append(written)
+        self.send_event("response.output_text.annotation.added", fields)
+        return is_own
 
 
 _PREFERRED: Final[dict[FinishReason, str]] = {"refusal": "incomplete:content_filter", "other": "completed"}

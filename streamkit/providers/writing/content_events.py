@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 from streamkit.calls import CallRef, CallState, FinishReason, ToolCall, Usage
 from streamkit.events import (
     BlockEnded,
-    Citation,
     Event,
     File,
     Finished,
@@ -27,6 +26,7 @@ from streamkit.events import (
     ToolCallStart,
     UsageReport,
 )
+from streamkit.events.citations import citation_events
 from streamkit.history.content import (
     Block,
     Content,
@@ -106,7 +106,7 @@ def _events(block: _BlockOfEvents, index: int, delta_size: int) -> Iterator[Even
             yield Refusal(part) if is_refusal else Text(part)
         citations = metadata.get("citations")
         for citation in citations if isinstance(citations, list) else ():
-            yield Citation(citation)
+            yield from citation_events(citation)
         kind: TextKind = "refusal" if is_refusal else "text"
         yield BlockEnded(kind, signature=_signature(metadata), metadata=_state(metadata))
     elif isinstance(block, ReasoningBlock):

@@ -17,7 +17,6 @@ from streamkit.values.json_data import object_fields, to_json_data
 
 __all__ = [
     "CONTENT_TYPES",
-    "citation_links",
     "data_as_json",
     "encode_chunk",
     "encode_json",
@@ -37,19 +36,6 @@ CONTENT_TYPES = {
 }
 
 _DEEPEST = 300  # more than the nesting of a frame that is read
-_MOST_LINKS = 64
-#: The fields that lead to the sources of a citation: of Chat Completions, Gemini, Cohere and Bedrock.
-_LINK_FIELDS = (
-    "url_citation",
-    "groundingChunks",
-    "web",
-    "retrievedContext",
-    "citationSources",
-    "citations",
-    "sources",
-    "document",
-    "location",
-)
 
 
 def text_or_json(value: Any) -> str:
@@ -109,25 +95,6 @@ def encode_json_text(text: str) -> bytes:
         return msgspec.json.encode(text)
     except UnicodeEncodeError:
         return json.dumps(text).encode()
-
-
-def citation_links(data: Any) -> list[tuple[str, str]]:
-    """Return the address and title of each source that a citation of any provider names; none if it names no address.
-
-    Args:
-        data: the citation in the form of the provider that sent it: a source, a list or an object of sources.
-    """
-    if isinstance(data, str):
-        return [(data, "")] if data.startswith(("http://", "https://")) else []
-    if isinstance(data, list):
-        return [link for item in data[:_MOST_LINKS] for link in citation_links(item)]
-    if not isinstance(data, dict):
-        return []
-    url = data.get("url") or data.get("uri")
-    if isinstance(url, str):
-        title = data.get("title")
-        return [(url, title if isinstance(title, str) else "")]
-    return [link for name in _LINK_FIELDS if name in data for link in citation_links(data[name])]
 
 
 def encode_sse_event(name: str, payload: Mapping[str, Any]) -> bytes:

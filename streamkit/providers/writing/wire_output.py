@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from streamkit.calls import FinishReason, StreamError, ToolCall, Usage
-from streamkit.events import BlockEnded, File, Finished, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, Finished, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
@@ -26,6 +26,7 @@ OmittedKind = Literal[
     "reasoning",
     "refusal",
     "citation",
+    "compaction",
     "server_tool",
     "file",
     "block_state",
@@ -89,6 +90,7 @@ class WireOutput:
         metadata: the wire's own facts about the response, as far as the events have them; empty for another wire.
         block: the number of the block that the event is of which is being written.
         open_blocks: the numbers of the blocks that have started and will get an end.
+        is_own_citation: the last citation with data was written in the provider's own form.
         error_rules: the rules of the wire's errors.
     """
 
@@ -109,6 +111,7 @@ class WireOutput:
         self.metadata: Mapping[str, Any] = {}
         self.block = 0
         self.open_blocks: set[int] = set()
+        self.is_own_citation = False
         self._frames: list[bytes] = []
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
@@ -298,9 +301,14 @@ class WireOutput:
     def partial_result(self, id: str | None, data: Any) -> None:
         """Write a part of the result of a server tool of the same wire; its complete block follows."""
 
-    def citation(self, data: Any) -> None:
-        """Write a citation."""
+    def citation(self, event: Citation) -> bool:
+        """Write a citation; return True if that was its data, in the provider's own form, with all of its sources."""
         self.omit("citation", "citations were left out: the wire has no field for them")
+        return False
+
+    def compaction(self, raw: Any) -> bool:
+        """Write the summary of a compaction, if it has this wire's form; return whether it has."""
+        return False
 
     def file(self, event: File) -> None:
         """Write a file."""

@@ -23,6 +23,7 @@ from streamkit.events import (
     BlockEnded,
     BlockStarted,
     Citation,
+    Compaction,
     Event,
     Failed,
     File,
@@ -309,6 +310,22 @@ def _on_block_end(writer: Writer, event: BlockEnded) -> None:
     writer.open_blocks.discard(event.block)
 
 
+def _on_citation(writer: Writer, event: Citation) -> None:
+    if event.data is None and writer.is_own_citation:
+        return  # a further source of data that was written
+    if event.block is not None:
+        writer.block = event.block
+    writer.is_own_citation = writer.citation(event)
+
+
+def _on_compaction(writer: Writer, event: Compaction) -> None:
+    if writer.is_same_wire:
+        writer._begin_once()
+        writer.provider_block(event.raw, is_server_tool=False)
+    elif not writer.compaction(event.raw):
+        writer.omit("compaction", "the summary of a compaction was left out: only its provider reads it")
+
+
 def _on_usage(writer: Writer, event: UsageReport) -> None:
     writer.usage = event.usage
 
@@ -371,7 +388,8 @@ EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     ToolCallReady: EventRow(Writer._call_ready, "call", begins=True),
     ArgumentsRestated: EventRow(Writer._call_restated, "call"),
     ServerTool: EventRow(Writer._server_tool, begins=True),
-    Citation: EventRow(lambda writer, event: writer.citation(event.data), begins=True),
+    Citation: EventRow(_on_citation, begins=True),
+    Compaction: EventRow(_on_compaction, "response"),
     File: EventRow(lambda writer, event: writer.file(event), begins=True),
     UsageReport: EventRow(_on_usage, "response"),
     Finished: EventRow(_on_finish, "choice"),

@@ -149,6 +149,11 @@ class MarkupChoice:
             self._filter.finalize()
         self._choice.file(media_type, data, url, raw=raw, key=key)
 
+    def compaction(self, raw: Any, summary: str | None) -> None:
+        """Implement ``ChoiceSink.compaction``."""
+        self._filter.finalize()
+        self._choice.compaction(raw, summary)
+
     def provider_block(self, raw: Any) -> None:
         """Implement ``ChoiceSink.provider_block``."""
         self._filter.finalize()

@@ -56,12 +56,12 @@ def test_delta_without_a_type_is_identified_by_its_field() -> None:
 def test_citations_are_reported_after_their_text_block() -> None:
     citation = {"type": "web_search_result_location", "url": "u"}
     sink = read(start(0, "text", text="", citations=[]), delta(0, "citations_delta", citation=citation))
-    assert sink.reported == [("text", "", 0), ("citation", citation)]
+    assert sink.reported == [("text", "", 0), ("citation", citation, 0)]
 
 
 def test_citations_of_a_block_start_are_reported() -> None:
     sink = read(start(0, "text", text="x", citations=[{"n": 1}, {"n": 2}]))
-    assert sink.reported == [("text", "x", 0), ("text", "", 0), ("citation", {"n": 1}), ("citation", {"n": 2})]
+    assert sink.reported == [("text", "x", 0), ("text", "", 0), ("citation", {"n": 1}, 0), ("citation", {"n": 2}, 0)]
 
 
 # ---------------------------------------------------------------- thinking
@@ -317,10 +317,8 @@ def test_unknown_block_is_reported_at_its_stop() -> None:
 def test_compaction_deltas_are_merged_into_their_block() -> None:
     part = delta(0, "compaction_delta", content="summary", encrypted_content="E")
     sink = read(start(0, "compaction", content=None), part, stop(0))
-    assert sink.reported == [
-        ("unknown", part),
-        ("provider_block", {"type": "compaction", "content": "summary", "encrypted_content": "E"}),
-    ]
+    block = {"type": "compaction", "content": "summary", "encrypted_content": "E"}
+    assert sink.reported == [("compaction", block, "summary")]
 
 
 def test_known_deltas_of_an_unknown_block_are_merged_too() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamkit import providers, writer
 from streamkit.calls import Usage
-from streamkit.events import Finished, Unknown
+from streamkit.events import Compaction, Finished, Unknown
 from streamkit.history import (
     Content,
     ImageBlock,
@@ -302,12 +302,12 @@ def test_a_summary_is_a_delta() -> None:
         {"type": "compaction_delta", "content": "The summary", "encrypted_content": "E"},
     ]
     body, block = writer("anthropic", stream=False), {"type": "compaction", "content": "The summary"}
-    sent_body = b"".join([body.write(Unknown(block)), body.write(Finished("stop")), body.close()])
+    sent_body = b"".join([body.write(Compaction("The summary", block)), body.write(Finished("stop")), body.close()])
     assert json.loads(sent_body)["content"] == [block]
 
 
 def test_another_providers_block_of_an_equal_type_is_left_out() -> None:
     live = writer("anthropic")
-    live.write(Unknown({"type": "compaction", "id": "cmp_1", "encrypted_content": "E"}))
+    live.write(Compaction(None, {"type": "compaction", "id": "cmp_1", "encrypted_content": "E"}))
     live.write(Unknown(3))
-    assert list(live.omitted) == ["unknown"]
+    assert list(live.omitted) == ["compaction", "unknown"]

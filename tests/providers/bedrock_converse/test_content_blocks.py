@@ -89,7 +89,7 @@ def test_call_of_type_tool_use_is_a_client_call() -> None:
 
 
 def test_citation_before_any_text_opens_a_text() -> None:
-    assert read(delta(1, citation={"title": "x"})).reported == [("text", "", 0), ("citation", {"title": "x"})]
+    assert read(delta(1, citation={"title": "x"})).reported == [("text", "", 0), ("citation", {"title": "x"}, 0)]
     sink = read(delta(0, text="a"), stop(0), delta(1, citation={"title": "x"}))
     assert sink.reported[-1] == ("citation", {"title": "x"})
     assert len(sink.reported) == 3

@@ -56,7 +56,7 @@ class RecordingSink:
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         self.records.append(("server_tool_delta", id, name, arguments_delta))
 
-    def citation(self, data: Any) -> None:
+    def citation(self, data: Any, key: Hashable = None) -> None:
         self.records.append(("citation", data))
 
     def log_probabilities(self, tokens: Any, raw: Any) -> None:
@@ -64,6 +64,9 @@ class RecordingSink:
 
     def file(self, media_type: str | None, data: str | None = None, url: str | None = None, *, raw: Any = None) -> None:
         self.records.append(("file", media_type, data))
+
+    def compaction(self, raw: Any, summary: str | None) -> None:
+        self.records.append(("compaction", raw, summary))
 
     def provider_block(self, raw: Any) -> None:
         self.records.append(("provider_block", raw))

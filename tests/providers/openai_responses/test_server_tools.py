@@ -29,7 +29,13 @@ def test_the_item_of_a_server_tool_is_kept_unchanged(kind: str) -> None:
     assert [(block.type, block.raw) for block in content.blocks] == [("server_tool", [item])]
 
 
-@pytest.mark.parametrize("kind", ["compaction", "function_call_output", "unknown_item"])
+def test_a_compaction_is_reported_as_one() -> None:
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "E"}
+    records = record(item_added(item), item_done(item), response_end(output=[item]))
+    assert records[0] == ("compaction", item, None)
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "unknown_item"])
 def test_an_item_of_an_unknown_type_is_kept(kind: str) -> None:
     item = {"type": kind, "id": "x_1", "secret": "E"}
     records = record(item_added(item), item_done(item), response_end(output=[item]))
