@@ -18,8 +18,10 @@ launched recovers the workflows of its own ``executor_id``, also while another p
 waits for the claim, and returns the same outcome. The workers look for workflows that none of them executes.
 
 The store goes on when its database restarts (``run_store``), and a run that it gives up is claimed and continued again.
-Measured: of 40 runs at once, with PostgreSQL stopped for two seconds in the middle, all end answered and no call runs
-twice. Live events go to one function (``show``), which hands them to whoever reads them.
+Measured with DBOS 3.4.0: of 40 runs at once, with PostgreSQL stopped for two seconds in the middle, all were answered,
+and none of their 120 calls ran twice; 40 workflows with a step for each call all raised OperationalError.
+
+Live events go to one function (``show``), which hands them to whoever reads them.
 
 DBOS requires asyncio. This module must not depend on what happens in a run.
 """
