@@ -38,6 +38,10 @@ def test_a_program_shows_every_event_of_a_run() -> None:
     assert first_words("Every event of a run") >= {event.type for event in get_args(ToolEvent)}
 
 
+def test_the_chat_backend_sends_public_lines() -> None:
+    assert "events.to_json(event, public=True)" in GUIDE.split("## A chat backend\n")[1].split("\n## ")[0]
+
+
 def test_a_program_ends_a_run_in_every_way() -> None:
     assert first_words("Every ending of a run") == set(get_args(Ended))
 

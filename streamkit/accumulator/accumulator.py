@@ -263,7 +263,8 @@ class Accumulator:
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
             state.record_warning(StreamWarning("other_choice", message), number)
-            self.turn_choice.take_citations(self._first_choice)  # they came beside the choices
+            sources, self._first_choice.early_citations = self._first_choice.early_citations, None
+            self.turn_choice.add_citations(sources or ())  # they came beside the choices
         choices = non_empty = self.choices
         if len(choices) > 1:
             in_order = sorted(choices, key=attrgetter("index"))

@@ -7,7 +7,7 @@ accumulator that contains it; what it shares with the other choices is its ``Tur
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
@@ -56,7 +56,6 @@ class Choice:
     __slots__ = (
         "_by_key",
         "_calls",
-        "_early_citations",
         "_last",
         "_last_text",
         "_open_reasoning",
@@ -64,6 +63,7 @@ class Choice:
         "_state",
         "_tracker",
         "blocks",
+        "early_citations",
         "effective_finish",
         "executable",
         "index",
@@ -84,7 +84,7 @@ class Choice:
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
         self._last_text: Block | None = None  # gets the citations
-        self._early_citations: list[Any] | None = None  # citations before any text, kept for the first text block
+        self.early_citations: list[Any] | None = None  # citations before any text, for the first text block
 
     # ---------------------------------------------------------------- the sink
 
@@ -157,7 +157,7 @@ class Choice:
             block = self._open(kind, key, detail)
             self._state.events.append(BlockStarted(kind, block.number, self.index))
             if kind == "text":
-                block.citations, self._early_citations = self._early_citations, None
+                block.citations, self.early_citations = self.early_citations, None
         elif block is not self._last:  # the wire interleaves its blocks
             if self._last is not None:
                 self._last.join_parts()
@@ -292,11 +292,7 @@ class Choice:
         if self._state.refuses(data):
             return
         self._state.start_response()
-        block = self._last_text if key is None else self._find_block(key)
-        if block is not None:
-            block.citations = _append(block.citations, data)
-        else:
-            self._early_citations = _append(self._early_citations, data)
+        block = self.add_citations((data,), key)
         self._state.events += citation_events(data, None if block is None else block.number, self.index)
 
     def compaction(self, raw: Any, summary: str | None) -> None:
@@ -305,14 +301,16 @@ class Choice:
             self._open("opaque", None).add_raw(raw)
             self._state.events.append(Compaction(summary and join_surrogates(summary), raw, self.index))
 
-    def take_citations(self, other: Choice) -> None:
-        """Take the citations of another choice, which sent nothing else."""
-        for citation in other._early_citations or ():
-            if self._last_text is not None:
-                self._last_text.citations = _append(self._last_text.citations, citation)
-            else:
-                self._early_citations = _append(self._early_citations, citation)
-        other._early_citations = None
+    def add_citations(self, citations: Iterable[Any], key: Hashable = None) -> Block | None:
+        """Keep citations with the block of a key (default: the last text), which is returned, or for the first text."""
+        block = self._last_text if key is None else self._find_block(key)
+        if block is None:
+            self.early_citations = self.early_citations or []
+            self.early_citations += citations
+        else:
+            block.citations = block.citations or []
+            block.citations += citations
+        return block
 
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""
@@ -444,14 +442,12 @@ class Choice:
         confirmed = confirmed or finish is not None
         if tracker is not None:
             tracker.close()
+            is_cut_short = finish_row(finish).is_cut_short
             tracker.ready.close(
-                tracker.calls,
-                confirmed=confirmed,
-                is_cut_short=finish_row(finish).is_cut_short,
-                last_call=self._last_call,
+                tracker.calls, confirmed=confirmed, is_cut_short=is_cut_short, last_call=self._last_call
             )
-        if self._early_citations:  # of a response without text
-            self._open("text", None).citations, self._early_citations = self._early_citations, None
+        if self.early_citations:  # of a response without text
+            self._open("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".
         if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
             return
@@ -512,11 +508,3 @@ class Choice:
         if tracker is None or not 0 <= index < len(tracker.calls):
             return None
         return tracker.ready.completed_call(tracker.calls, index, self._last_call)
-
-
-def _append(items: list[Any] | None, item: Any) -> list[Any]:
-    """Return a list with one more item: the same list, or a new one if there is none yet."""
-    if items is None:
-        return [item]
-    items.append(item)
-    return items

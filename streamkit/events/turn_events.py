@@ -11,6 +11,36 @@ from msgspec import Struct
 
 from streamkit.calls import CallRef, FinishReason, StreamError, TokenLogProbability, ToolCall, Usage
 
+__all__ = [
+    "ArgumentsRestated",
+    "BaseEvent",
+    "BlockEnded",
+    "BlockStarted",
+    "Citation",
+    "Compaction",
+    "Failed",
+    "File",
+    "Finished",
+    "LogProbabilities",
+    "OfCall",
+    "Reasoning",
+    "ReasoningKind",
+    "Refusal",
+    "ResponseStarted",
+    "ServerTool",
+    "ServerToolPhase",
+    "Text",
+    "TextKind",
+    "ToolCallDelta",
+    "ToolCallEnd",
+    "ToolCallReady",
+    "ToolCallStart",
+    "TurnEvent",
+    "Unknown",
+    "UsageReport",
+    "Warned",
+]
+
 ReasoningKind = Literal["text", "summary", "plan"]
 TextKind = Literal["text", "reasoning", "refusal"]
 ServerToolPhase = Literal["started", "arguments", "result"]

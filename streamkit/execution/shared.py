@@ -30,7 +30,7 @@ from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading.source import Source
 from streamkit.reading.source_failure import to_turn_error
-from streamkit.reading.stream_reader import event_batches
+from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.turn import Turn
 
 __all__ = ["MOST_ENDED_NAMES", "EndedStream", "QueuedCall", "RunsCalls", "SharedAccumulator", "Stream"]
@@ -198,7 +198,7 @@ class SharedAccumulator:
         self._check_open("stream")
         self._reading += 1
         try:
-            async with aclosing(event_batches(turn, Source(turn, source))) as batches:
+            async with aclosing(TurnReading(turn, Source(turn, source)).batches()) as batches:
                 async for events in batches:
                     for event in events:
                         yield event

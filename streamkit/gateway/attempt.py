@@ -36,7 +36,7 @@ from streamkit.providers.requests.request import Request
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source import Source, headers_of
 from streamkit.reading.source_failure import find_failed_response, is_io_failure
-from streamkit.reading.stream_reader import event_batches
+from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
 from streamkit.values.json_data import copy_with
@@ -145,7 +145,7 @@ class Attempt:
             conversion = self.prepare()
             turn, writer, write = conversion.turn, conversion.writer, conversion.write
             try:
-                async with aclosing(event_batches(turn, source)) as batches:
+                async with aclosing(TurnReading(turn, source).batches()) as batches:
                     async for batch in batches:
                         is_done = turn.done
                         events = [*batch, *turn.close()] if is_done else batch

@@ -45,6 +45,7 @@ __all__ = [
     "ProviderName",
     "broken",
     "detect",
+    "detect_other_api",
     "dialect",
     "get",
     "message_formats",

@@ -45,7 +45,6 @@ __all__ = [
     "StreamReader",
     "TurnReading",
     "create_timer",
-    "event_batches",
     "read",
 ]
 
@@ -363,11 +362,6 @@ async def _events(turn: Turn, source: Source) -> AsyncGenerator[TurnEvent, None]
             yield event
     finally:
         await reading.aclose()
-
-
-def event_batches(turn: Turn, source: Source) -> AsyncGenerator[list[TurnEvent], None]:
-    """Yield the events of each input that caused any, as ``feed`` returned them."""
-    return TurnReading(turn, source).batches()
 
 
 def _sync_events(turn: Turn, source: Source) -> Generator[TurnEvent, None, None]:

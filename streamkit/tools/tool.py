@@ -35,7 +35,7 @@ from streamkit.tools.function import (
 from streamkit.tools.json_schema import drop_placeholder_nulls, json_excerpt
 from streamkit.tools.strict_schema import check_strict
 
-__all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "tool"]
+__all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "describe_call", "tool"]
 
 #: ``allow``: a call runs at once; ``ask``: a person must approve it first; ``deny``: it never runs, and the model gets
 #: a result with the reason.

@@ -100,7 +100,11 @@ class _Conversion:
                 items = [self.data(item) for item in value]
                 return value if all(map(is_, items, value)) else items
             if kind is dict:
-                data = {self._key(key): self.data(item) for key, item in value.items()}
+                keeps_keys = self._read_text is None
+                data = {
+                    (key if keeps_keys and key.__class__ is str else self._key(key)): self.data(item)
+                    for key, item in value.items()
+                }
                 is_same = len(data) == len(value) and all(map(is_, data, value))
                 return value if is_same and all(map(is_, data.values(), value.values())) else data
             return self._data_of_object(value)

@@ -225,7 +225,11 @@ def has_type_in(text: str, media_types: Collection[str]) -> bool:
 def decode_base64(data: str) -> bytes | None:
     """Decode base64, with or without white space; return None if it is invalid."""
     try:
-        return b64decode(_without_space(data), validate=True)
+        return b64decode(data, validate=True)
+    except ValueError:
+        text = _without_space(data)
+    try:
+        return None if text is data else b64decode(text, validate=True)
     except ValueError:
         return None
 

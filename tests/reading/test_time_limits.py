@@ -18,7 +18,7 @@ from virtual_clock import VirtualLoop, on_a_virtual_clock
 
 from streamkit import StreamError, Timeouts, Turn, UsageError, read
 from streamkit.reading.source import Source
-from streamkit.reading.stream_reader import event_batches
+from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.time_limits import TIMED_OUT, TimeLimits, has_content
 
 pytestmark = pytest.mark.anyio
@@ -369,7 +369,7 @@ async def count_timers(inputs: int) -> int:
     source = Source(Turn("anthropic", turn_key="t"), TimedSource(steps), limits=limits)
     loop.call_at = counting  # type: ignore[method-assign, assignment]
     try:
-        assert len([batch async for batch in event_batches(Turn("anthropic", turn_key="t"), source)]) > inputs
+        assert len([batch async for batch in TurnReading(Turn("anthropic", turn_key="t"), source).batches()]) > inputs
     finally:
         del loop.call_at
     return timers

@@ -33,7 +33,7 @@ from anyio import from_thread
 from anyio.lowlevel import current_token
 
 from streamkit.calls import CallRef
-from streamkit.events import Event, ToolProgress
+from streamkit.events import Event, StatePatch, ToolProgress
 
 __all__ = [
     "MAX_ABANDONED",
@@ -256,7 +256,8 @@ class EventQueue:
     """A queue of events for one reader. Writing never waits.
 
     Its size is bounded: a call has a fixed number of events other than progress, and of progress at most
-    ``PROGRESS_BOUND`` reports and one for each call are kept.
+    ``PROGRESS_BOUND`` reports and one for each call are kept. A ``StatePatch`` is never replaced: what follows it
+    builds on it.
     """
 
     closed: bool = False
@@ -272,7 +273,8 @@ class EventQueue:
             return
         if isinstance(event, ToolProgress):
             newest = self._newest.get(event.call)
-            if newest is not None and self._progress_count >= PROGRESS_BOUND:
+            is_patch = isinstance(event.value, StatePatch) or isinstance(newest and newest.value, StatePatch)
+            if newest is not None and self._progress_count >= PROGRESS_BOUND and not is_patch:
                 newest.value = event.value
                 return
             self._newest[event.call] = report = _CoalescedProgress(event.call, event.value)
