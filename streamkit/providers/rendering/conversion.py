@@ -198,6 +198,9 @@ def render(
     )
     if changes is not None:
         changes += rendered.changes
+        field = get(provider).traits.system_field
+        if rendered.system is not None or field in rendered.request_fields:
+            changes.append(f"the system text is not among the messages: a request has it in the field {field!r}")
     return rendered.messages
 
 

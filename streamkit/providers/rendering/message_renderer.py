@@ -120,6 +120,9 @@ class MessageRenderer(Generic[AnyTraits]):
         options: the id policy, and the model and endpoint of the request.
     """
 
+    #: a message has its calls in a field of their own, or after all else
+    calls_come_last: ClassVar[bool] = False
+
     def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
         self.traits = traits
         self.options = options
@@ -142,6 +145,16 @@ class MessageRenderer(Generic[AnyTraits]):
         for self._content, content in enumerate(contents):
             if "author" in content.metadata and not self.accepts_author(content):
                 self.report("the name of a message's author was left out: the target has no field for it")
+            has_call = False
+            for block in content.blocks if content.speaker == "ai" else ():
+                if type(block) is ToolCallBlock:
+                    has_call = True
+                    if block.parameters == {} and "raw_arguments" in block.metadata:
+                        self.report(f"the arguments of a call of {block.name!r} are {{}}: they were no complete object")
+                elif has_call and self.calls_come_last and type(block) is TextBlock and block.text:
+                    self.report(
+                        "a text that followed a call was put before it: a message of the target ends with calls"
+                    )
             self.add(content)
         self.finish()
         found: dict[int, tuple[int, int]] = {}  # by the number of a content, which messages contain it
@@ -372,6 +385,8 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         call_places: the places of the calls of the last assistant message, by target id, for the order of results.
         system_role: the role of a system message.
     """
+
+    calls_come_last: ClassVar[bool] = True
 
     def __init__(self, traits: AnyTraits, options: RenderOptions) -> None:
         super().__init__(traits, options)

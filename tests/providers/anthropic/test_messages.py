@@ -208,7 +208,10 @@ def test_input_is_always_an_object() -> None:
     custom = ToolCallBlock(id="t2", name="w", parameters="free text", kind="custom")
     rendered = render(Content.human("?"), Content.ai("", call_block, custom))
     assert [part["input"] for part in parts(rendered, "assistant")] == [{}, {"input": "free text"}]
-    assert len(rendered.changes) == 1
+    assert rendered.changes == [
+        "the arguments of a call of 'w' are {}: they were no complete object",
+        "the free text of a call of 'w' was put into an object",
+    ]
 
 
 def test_illegal_name_is_corrected_and_reported() -> None:

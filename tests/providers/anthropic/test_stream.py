@@ -52,10 +52,14 @@ def test_every_input_kind_gives_the_same_turn(recorded: bytes) -> None:
 
 
 def test_recorded_response_is_rendered_without_changes(recorded: bytes) -> None:
-    rendered = PROVIDER.render([Content.human("?"), read(recorded).content])
+    turn = read(recorded)
+    rendered = PROVIDER.render([Content.human("?"), turn.content])
     validator = request_validators._judge("anthropic.types.beta", "BetaMessageParam", True)
     validator.validate_python(rendered.messages)
-    assert rendered.changes == []
+    lost = {call.name for call in turn.calls if call.state != "complete"}
+    assert rendered.changes == [
+        f"the arguments of a call of {name!r} are {{}}: they were no complete object" for name in lost
+    ]
 
 
 def test_encoded_recorded_response_is_parsed_unchanged(recorded: bytes) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rendering import request_of
 
+from streamkit import providers
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history import (
     Content,
@@ -134,7 +135,9 @@ def test_custom_calls_keep_their_text() -> None:
 
 def test_the_arguments_of_an_incomplete_call_are_an_empty_object() -> None:
     call = ToolCallBlock(id="x", name="f", metadata={"provider": "openai_chat", "raw_arguments": '{"a'})
-    assert _messages(Content.ai("", call))[0]["tool_calls"][0]["function"]["arguments"] == "{}"
+    rendered = providers.get("openai_chat").render([Content.ai("", call)])
+    assert rendered.messages[0]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert rendered.changes == ["the arguments of a call of 'f' are {}: they were no complete object"]
 
 
 def test_written_texts_are_joined_by_a_newline_and_streamed_texts_are_not() -> None:
