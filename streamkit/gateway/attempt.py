@@ -276,7 +276,15 @@ class Conversion:
         """Return the client's bytes for some events of the upstream's response."""
         events = batch
         if not self._has_started:
-            events = self._start(batch)
+            # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
+            first = next((event for event in batch if isinstance(event, UsageReport)), None)
+            started = next((event for event in batch if isinstance(event, ResponseStarted)), None)
+            if first is not None:
+                events = [first, *(event for event in batch if event is not first)]
+            if started is not None:
+                self._has_started = True
+                if self._shows_model and started.model is not None:
+                    self.writer.model = started.model
         if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if self._restorer.is_needed:
@@ -290,22 +298,6 @@ class Conversion:
         if len(events) == 1:
             return self.writer.write(events[0])
         return b"".join(map(self.writer.write, events))
-
-    def _start(self, batch: Sequence[Event]) -> Sequence[Event]:
-        """Return the first events, with the first report of tokens before the start of the response."""
-        # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
-        first: list[Event] = []
-        others: list[Event] = []
-        for event in batch:
-            if isinstance(event, UsageReport) and not first:
-                first.append(event)
-                continue
-            others.append(event)
-            if isinstance(event, ResponseStarted) and not self._has_started:
-                self._has_started = True
-                if self._shows_model and event.model is not None:
-                    self.writer.model = event.model
-        return [*first, *others]
 
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):

@@ -45,12 +45,15 @@ LINGERING = 0.1
 # has 6 bytes or more.
 _BUFFERED = 64 * 1024 // 6
 BYTES = (bytes, bytearray, memoryview)
+#: A complete body. So is an object of a pydantic-based SDK, which iterates over its fields.
+SINGLE_INPUTS = (*BYTES, str, dict)
 
 
 def is_readable(source: Any) -> bool:
     """Return True if ``read`` accepts this object as a source."""
     return (
-        _is_single_input(source)
+        isinstance(source, SINGLE_INPUTS)
+        or hasattr(source, "model_dump")
         or any(hasattr(source, name) for name in ("aiter_bytes", "iter_bytes", "__aiter__"))
         # A future, and what aiohttp returns for a request, iterate over themselves until they are awaited.
         or (hasattr(source, "__iter__") and not isawaitable(source))
@@ -142,7 +145,7 @@ class Source:
                 silence is limited.
         """
         source = self._source
-        if _is_single_input(source):
+        if isinstance(source, SINGLE_INPUTS) or hasattr(source, "model_dump"):
             return iter((source,))
         status, headers = status_of(source), getattr(source, "headers", None)
         if status is not None and (headers is None or hasattr(headers, "items")):
@@ -239,11 +242,6 @@ class Source:
         self._closed = True
         targets = [self._source] if self._iterator is self._source else [self._iterator, self._source]
         return [target for target in targets if hasattr(target, "aclose") or hasattr(target, "close")]
-
-
-def _is_single_input(source: Any) -> bool:
-    """Return True for bytes, a dict, or an object of a pydantic-based SDK, which iterates over its fields."""
-    return isinstance(source, (*BYTES, str, dict)) or hasattr(source, "model_dump")
 
 
 def _unwrap(source: Any) -> Any:

@@ -8,9 +8,16 @@ import pytest
 from pydantic import BaseModel
 
 from streamkit.history import Content, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.builder import call_block, result_block, stored_content, text_block
+from streamkit.history.builder import ContentBuilder, call_block, result_block, text_block
 
 MARK: dict[str, Any] = {"provider": "openai_chat"}
+
+
+def built(block: TextBlock) -> Content:
+    builder = ContentBuilder("openai_chat")
+    builder.add_block("ai", block)
+    (content,) = builder.build()
+    return content
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,7 @@ MARK: dict[str, Any] = {"provider": "openai_chat"}
             ToolResponseBlock(call_id="c", name="f", result=[1], status="error", error="no", metadata=MARK),
         ),
         (
-            stored_content("ai", [text_block("Hi", {})], MARK),
+            built(text_block("Hi", {})),
             Content(speaker="ai", blocks=[TextBlock(text="Hi", metadata={})], metadata=MARK),
         ),
     ],

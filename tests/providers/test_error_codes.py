@@ -80,7 +80,7 @@ def test_a_raised_error_has_the_status_and_the_code_in_its_text() -> None:
     )
     with pytest.raises(StreamInterrupted) as raised:
         turn.raise_for_error()
-    assert str(raised.value) == "provider_error: Slow down. (HTTP status 429, rate_limited)"
+    assert str(raised.value) == "provider_error: Slow down. (HTTP status 429, rate_limited), from openai_chat"
     without_body, _ = wire_streams.run("openai_chat", [], response=(500, {}))
     assert without_body.error is not None
     assert str(StreamInterrupted(without_body.error)) == "provider_error: HTTP status 500"

@@ -46,7 +46,7 @@ from streamkit.tools.context import copy_json
 from streamkit.tools.custom import TEXT_FIELD
 from streamkit.tools.tool import describe_call
 
-__all__ = ["ExecutionOptions", "Executor", "check_callable"]
+__all__ = ["ExecutionOptions", "Executor"]
 
 
 class ExecutionOptions(Struct, frozen=True):
@@ -79,22 +79,13 @@ class ExecutionOptions(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
-        check_callable("approve", self.approve)
-        check_callable("around_call", self.around_call)
+        for name, function in (("approve", self.approve), ("around_call", self.around_call)):
+            if function is not None and not callable(function):
+                raise UsageError(f"{name} must be a function, not {function!r}")
 
     def __repr__(self) -> str:
         # A log must not contain ``deps`` (keys, connections).
         return f"<ExecutionOptions layout={self.layout!r} tools={list(self.tools)}>"
-
-
-def check_callable(name: str, function: object) -> None:
-    """Check that an option is a function or None.
-
-    Raises:
-        UsageError: it is something else.
-    """
-    if function is not None and not callable(function):
-        raise UsageError(f"{name} must be a function, not {function!r}")
 
 
 class Executor:

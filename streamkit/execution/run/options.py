@@ -22,7 +22,7 @@ from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
-from streamkit.execution.round.executor import ExecutionOptions, check_callable
+from streamkit.execution.round.executor import ExecutionOptions
 from streamkit.history import ToolCallBlock, ToolResponseBlock
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
@@ -274,7 +274,7 @@ class Retries(Struct, frozen=True):
                 raise UsageError(f"retries.{name} must be the number of further attempts, at least 0, not {number!r}")
         if isinstance(self.fallbacks, (str, Provider)) or not isinstance(self.fallbacks, Sequence):
             raise UsageError(f"retries.fallbacks must be a list of providers, not {self.fallbacks!r}")
-        check_callable("retries.on_overflow", self.on_overflow)
+        _check_callable("retries.on_overflow", self.on_overflow)
 
     @classmethod
     def of(cls, value: Retries | int) -> Retries:
@@ -335,10 +335,20 @@ class LoopOptions(Struct, frozen=True):
         if not _is_integer(self.max_rounds) or self.max_rounds < 1:
             raise UsageError(f"max_rounds must be the number of requests, at least 1, not {self.max_rounds!r}")
         auto_mark(self.cache)  # rejects what is no policy
-        check_callable("create_new_stream", self.create_new_stream)
-        check_callable("checkpoint", self.checkpoint)
+        _check_callable("create_new_stream", self.create_new_stream)
+        _check_callable("checkpoint", self.checkpoint)
         for number, hook in enumerate(self.before_follow_up):
-            check_callable(f"before_follow_up[{number}]", hook)
+            _check_callable(f"before_follow_up[{number}]", hook)
+
+
+def _check_callable(name: str, function: object) -> None:
+    """Check that an option is a function or None.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if function is not None and not callable(function):
+        raise UsageError(f"{name} must be a function, not {function!r}")
 
 
 def _is_integer(value: object) -> bool:

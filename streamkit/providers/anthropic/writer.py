@@ -79,6 +79,7 @@ class AnthropicWriter(SequentialWriter):
     """A writer of one message."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    unwritten_usage: ClassVar[str | None] = INVOCATION_METRICS  # which only Bedrock has
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -140,12 +141,6 @@ class AnthropicWriter(SequentialWriter):
     def send_message_stop(self) -> None:
         """Write ``message_stop``."""
         self.send({"type": "message_stop"})
-
-    def own_usage(self) -> Json:
-        """Return the fields of the provider's own usage, without what only Bedrock has."""
-        usage = dict(super().own_usage())
-        usage.pop(INVOCATION_METRICS, None)
-        return usage
 
     def _facts(self) -> Json:
         """Return the fields of a message of the same wire that no event has."""

@@ -82,17 +82,12 @@ class NeutralRequest:
         if not is_possible:  # the target would refuse it
             changes.append(f"the tool choice {request.tool_choice!r} was left out: no tool fits it")
         self._choice: ToolChoice | None = choice if is_possible else None
-
-    @property
-    def is_beginning_stored(self) -> bool:
-        """Whether the target has the beginning of the conversation, so that results may answer calls in it."""
-        request, traits = self._request, self._provider.traits
-        if self._is_foreign:
-            return False
-        items = [
-            block.raw for content in request.contents for block in content.blocks if isinstance(block, OpaqueBlock)
-        ]
-        return traits.stores_calls({**request.unread, traits.messages_field: items})
+        # Results may answer calls in the beginning of the conversation, if the target has it.
+        self.is_beginning_stored = False
+        if not self._is_foreign:
+            raw = [block.raw for part in request.contents for block in part.blocks if isinstance(block, OpaqueBlock)]
+            traits = provider.traits
+            self.is_beginning_stored = traits.stores_calls({**request.unread, traits.messages_field: raw})
 
     def body(self, rendered: RenderedMessages, output: OutputType[Any] | None = None) -> Json:
         """Return the body of the request, for the rendered conversation and the type of a structured output."""

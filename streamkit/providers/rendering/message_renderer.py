@@ -426,10 +426,6 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
                 else:
                     self.omit(block, "a tool message contains only results")
 
-    def finish(self) -> None:
-        """Append the last results."""
-        self.flush_results()
-
     def add_assistant(self, blocks: Sequence[Block]) -> None:
         """Render the model's blocks without results."""
         raise NotImplementedError
@@ -498,3 +494,5 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
             number, self._content = self._content, contents[-1]
             self.add_user(user_blocks)
             self._content = number
+
+    finish = flush_results  # of a conversation: the last results

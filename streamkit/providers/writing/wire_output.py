@@ -92,9 +92,11 @@ class WireOutput:
         open_blocks: the numbers of the blocks that have started and will get an end.
         is_own_citation: the last citation with data was written in the provider's own form.
         error_rules: the rules of the wire's errors.
+        unwritten_usage: a field of the provider's own report of tokens that is not written.
     """
 
     error_rules: ClassVar[ErrorRules] = ErrorRules()
+    unwritten_usage: ClassVar[str | None] = None
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         self.traits = traits
@@ -193,7 +195,9 @@ class WireOutput:
     def own_usage(self) -> Json:
         """Return the provider's own report of tokens, if the events are of the same wire; else no field."""
         raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
-        return raw if isinstance(raw, dict) else {}
+        if not isinstance(raw, dict):
+            return {}
+        return {name: value for name, value in raw.items() if name != self.unwritten_usage}
 
     def with_own_usage(self, fields: Json) -> Json:
         """Return a report of tokens with the fields of the provider's own one."""
