@@ -31,6 +31,7 @@ DISTRIBUTIONS = {
     "orjson": "orjson",
     "playwright": "playwright",
     "psycopg": "psycopg",
+    "psycopg_pool": "psycopg",
     "pyright": "pyright",
     "ruff": "ruff",
 }

@@ -17,7 +17,8 @@ import streamkit
 from streamkit import Content, ToolCallBlock, UnsupportedContent, providers
 from streamkit.calls import WarningCode
 from streamkit.execution.durable import entries
-from streamkit.execution.durable.entries import Replay, RequestEntry, RunEntry
+from streamkit.execution.durable.entries import RequestEntry, RunEntry
+from streamkit.execution.durable.replay import Replay
 from streamkit.history import content as blocks
 from streamkit.history.content import Block
 from streamkit.providers.writing.content_events import write_content
@@ -93,8 +94,8 @@ def test_an_entry_that_the_replay_does_not_handle_is_an_error() -> None:
     class NewEntry(entries._Entry):
         pass
 
-    entry: Any = NewEntry(run_key="r")
-    first = RequestEntry(run_key="r", round=0, provider="anthropic", history=[])
+    entry: Any = NewEntry(run_key="r", position=1)
+    first = RequestEntry(run_key="r", position=0, round=0, provider="anthropic", history=[])
     with pytest.raises(AssertionError, match="NewEntry"):
         Replay.of([first, entry])
 

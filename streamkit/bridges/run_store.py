@@ -1,15 +1,19 @@
 """The entries of runs in SQLite or PostgreSQL, and claims, so that a run has one worker at a time.
 
 A worker claims a run, runs it with ``checkpoint=claim.append``, and renews the claim while it works. If it dies, the
-claim expires and another worker can take the run over, from its entries. A worker whose claim was taken over meanwhile
-(its process was suspended, its network was gone) can record nothing more: ``append`` raises ``ClaimLost``, which ends
-its run. Time is the database's, so the clocks of the workers do not matter.
+claim expires and another worker can take the run over, from its entries. Each claim of a run has a number, its fence.
 
-SQLite is for the processes of one machine, PostgreSQL (the extra ``postgres``) for several. The two tables,
-``streamkit_entries`` and ``streamkit_claims``, are created on first use. Both drivers are synchronous and run in
-threads, because psycopg's asynchronous connection does not run on trio.
+* An entry is inserted at its own position (``docs/rules.md``, "Durable runs"). The same entry of the same claim is
+  there after a lost connection, so that to append it again is success. Any other one there is another run's:
+  ``ClaimLost``, which ends the run that came second, before it does anything.
+* A worker whose claim was taken over meanwhile (its process was suspended, its network was gone) can record nothing
+  more, and starts no further call: it asks the database again if its claim may have expired.
+* The database may restart: what has failed is done again, with growing delays, until the claim expires.
 
-This module must not depend on how a run is made; it stores what ``checkpoint`` gives it.
+Time is the database's, so the clocks of the workers do not matter; a worker only measures how long its claim lasts.
+
+This module must not depend on how a run is made; it stores what ``checkpoint`` gives it. ``run_database`` has what
+differs between the databases.
 """
 
 from __future__ import annotations
@@ -17,37 +21,64 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import sqlite3
-import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
+from streamkit.bridges.run_database import Execute, open_database
 from streamkit.errors import StreamkitError, UsageError
-from streamkit.execution import RunEntry, RunState, parse_entry
+from streamkit.execution import Lease, RunEntry, RunState, parse_entry
 from streamkit.execution.one_call.background import BackgroundTask
+from streamkit.history import Content
 from streamkit.values.redaction import log_failure
 
-__all__ = ["Claim", "ClaimLost", "RunStore"]
+__all__ = ["Claim", "ClaimLost", "RunClaimed", "RunStore"]
 
 _log = logging.getLogger("streamkit")
 
 _Value = TypeVar("_Value")
 
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS streamkit_claims"
-    " (run_key TEXT PRIMARY KEY, worker TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS streamkit_entries"
-    " (run_key TEXT NOT NULL, position INTEGER NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (run_key, position))",
-)
+_RETRY_TIME = 10.0  # seconds in which work without a claim is done again; a restart of PostgreSQL takes fewer
+_RELEASE_TIME = 2.0  # for a release: a claim that is not released expires by itself
+_FIRST_DELAY, _MAX_DELAY = 0.05, 1.0
 
 
 class ClaimLost(StreamkitError):
-    """Another worker has taken the run over, so this one must record nothing more. Let it end the run."""
+    """This run must record nothing more. Let it end the run, which whoever claims it next continues.
+
+    Another worker has taken the run over, or the run was continued before from the same ``RunState``, or the database
+    did not respond until the claim expired (then its exception is the cause).
+    """
+
+
+class RunClaimed(StreamkitError):
+    """Another worker has the run. Claim it again when it has released it, at the latest when its claim has expired.
+
+    Attributes:
+        run_key: the stable name of the run.
+        until: when the claim expires if it is not renewed, by the database's clock.
+        seconds: how long that is from now, by the same clock.
+    """
+
+    def __init__(self, run_key: str, until: datetime, seconds: float) -> None:
+        super().__init__(
+            f"another worker has the run {run_key!r}: its claim expires at {until:%Y-%m-%d %H:%M:%S} UTC by the"
+            f" database's clock, in {seconds:.1f} seconds, if it does not renew it"
+        )
+        self.run_key = run_key
+        self.until = until
+        self.seconds = seconds
+
+
+def _read_clock() -> float:
+    """Return seconds that go on while the process, and where it can be measured the machine, is suspended."""
+    boot_time = getattr(time, "CLOCK_BOOTTIME", None)  # Linux
+    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 class RunStore:
@@ -55,15 +86,18 @@ class RunStore:
 
     Args:
         address: the path of a SQLite file, or ``postgresql://...``.
+        connections: to PostgreSQL, at most, which all runs share.
+
+    Attributes:
+        failures: the driver's exceptions that are raised if the database does not respond for too long.
 
     Raises:
-        ModuleNotFoundError: the address is PostgreSQL's, and psycopg is not installed.
+        ModuleNotFoundError: the address is PostgreSQL's, and psycopg or psycopg_pool is not installed.
     """
 
-    def __init__(self, address: str | os.PathLike[str]) -> None:
-        text = os.fspath(address)
-        is_postgres = text.startswith(("postgresql://", "postgres://"))
-        self._database: _Database = _Postgres(text) if is_postgres else _SQLite(text)
+    def __init__(self, address: str | os.PathLike[str], *, connections: int = 10) -> None:
+        self._database = open_database(os.fspath(address), connections)
+        self.failures = self._database.failures
 
     async def __aenter__(self) -> RunStore:
         return self
@@ -74,11 +108,11 @@ class RunStore:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection. The store can be used again."""
+        """Close the connections. The store can be used again."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._database.close)
 
-    async def claim(self, run_key: str, *, seconds: float = 30.0) -> Claim | None:
+    async def claim(self, run_key: str, *, seconds: float = 30.0) -> Claim:
         """Claim a run, new or not, and read its entries.
 
         Args:
@@ -86,27 +120,51 @@ class RunStore:
             seconds: for how long the claim lasts after its worker has died. A worker that works renews it.
 
         Returns:
-            The claim, to be entered at once with ``async with``; None if another worker has the run.
+            The claim, to be entered at once with ``async with``.
+
+        Raises:
+            RunClaimed: another worker has the run; the exception has the time until which.
+            UsageError: the run's entries cannot be read, or they are not those of one run. Nobody has the claim then.
         """
-        if not isinstance(run_key, str) or not run_key:
-            raise UsageError(f"run_key must be a text that is not empty, not {run_key!r}")
+        _check_key(run_key)
         if not seconds > 0:
             raise UsageError(f"seconds must be above 0, not {seconds!r}")
-        worker = secrets.token_hex(16)
+        worker = secrets.token_hex(16)  # so that a claim whose answer was lost is recognized when it is made again
+        claimed_at = _read_clock()
 
-        def claim(database: _Database) -> bool:
-            return bool(
-                database.execute(
-                    f"INSERT INTO streamkit_claims (run_key, worker, expires) VALUES (?, ?, {database.now} + ?)"  # noqa: S608
-                    " ON CONFLICT (run_key) DO UPDATE SET worker = excluded.worker, expires = excluded.expires"
-                    f" WHERE streamkit_claims.expires <= {database.now}",
-                    (run_key, worker, seconds),
-                ).rowcount
-            )
+        def claim(execute: Execute) -> tuple[int, float, float]:
+            nonlocal claimed_at
+            claimed_at = _read_clock()
+            now = self._database.now
+            row = execute(
+                f"INSERT INTO streamkit_claims (run_key, fence, worker, expires) VALUES (?, 1, ?, {now} + ?)"  # noqa: S608
+                " ON CONFLICT (run_key) DO UPDATE SET worker = excluded.worker, expires = excluded.expires,"
+                " fence = streamkit_claims.fence"
+                " + CASE WHEN streamkit_claims.worker = excluded.worker THEN 0 ELSE 1 END"
+                f" WHERE streamkit_claims.worker IS NULL OR streamkit_claims.expires <= {now}"
+                " OR streamkit_claims.worker = excluded.worker RETURNING fence",
+                (run_key, worker, seconds),
+            ).fetchone()
+            if row is not None:
+                return row[0], 0.0, 0.0
+            query = f"SELECT expires, {now} FROM streamkit_claims WHERE run_key = ?"  # noqa: S608
+            return 0, *execute(query, (run_key,)).fetchone()
 
-        if not await self._run(claim):
-            return None
-        return Claim(self, run_key, worker, seconds, await self.entries(run_key))
+        entries: list[RunEntry] = []
+        state: RunState | None = None
+        try:
+            fence, expires, now = await self._run(claim)
+            if fence and (entries := await self.entries(run_key)):
+                state = RunState.from_entries(entries)
+        except (UsageError, ValueError) as error:  # pydantic's is a ValueError
+            await self._release(run_key, worker)
+            raise UsageError(f"{error}; the claim of the run {run_key!r} was released") from error
+        except BaseException:
+            await self._release(run_key, worker)
+            raise
+        if not fence:
+            raise RunClaimed(run_key, datetime.fromtimestamp(expires, UTC), max(0.0, expires - now))
+        return Claim(self, run_key, worker, fence, seconds, claimed_at + seconds, entries, state)
 
     async def entries(self, run_key: str, *, after: int = 0) -> list[RunEntry]:
         """Return the entries of a run, in order; none if it has none.
@@ -114,58 +172,128 @@ class RunStore:
         Args:
             run_key: the stable name of the run.
             after: how many entries to leave out, the first ones.
+
+        Raises:
+            UsageError: an entry is missing, or cannot be read; the message has its position.
         """
-        query = "SELECT entry FROM streamkit_entries WHERE run_key = ? AND position >= ? ORDER BY position"
-        rows = await self._run(lambda database: database.execute(query, (run_key, after)).fetchall())
-        return [parse_entry(row[0]) for row in rows]
+        query = "SELECT position, entry FROM streamkit_entries WHERE run_key = ? AND position >= ? ORDER BY position"
+        rows = await self._run(lambda execute: execute(query, (run_key, after)).fetchall())
+        entries: list[RunEntry] = []
+        for number, (position, text) in enumerate(rows, after):
+            if position != number:
+                raise UsageError(f"the run {run_key!r} has an entry at position {position}, but none at {number}")
+            try:
+                entries.append(parse_entry(text))
+            except (UsageError, ValueError) as error:
+                raise UsageError(f"the entry {position} of the run {run_key!r} cannot be read: {error}") from error
+        return entries
+
+    async def send(self, run_key: str, content: Content) -> None:
+        """Send a content to a run, from any process: the worker that has the run adds it to the conversation.
+
+        The next request contains it, after the results of the round before. It waits in the mailbox of the run while no
+        worker has it.
+
+        Args:
+            run_key: the stable name of the run.
+            content: the content, such as ``Content.human("Stop at three.")``.
+
+        Raises:
+            UsageError: it is no ``Content``.
+        """
+        _check_key(run_key)
+        if not isinstance(content, Content):
+            raise UsageError(f"send takes a Content, such as Content.human(text), not {type(content).__name__}")
+        mail_id, text = secrets.token_hex(16), content.model_dump_json()
+
+        def send(execute: Execute) -> None:
+            execute(
+                f"INSERT INTO streamkit_mail (run_key, id, sent, content) VALUES (?, ?, {self._database.now}, ?)"  # noqa: S608
+                " ON CONFLICT (run_key, id) DO NOTHING",
+                (run_key, mail_id, text),
+            )
+
+        await self._run(send)
 
     async def claimed(self) -> set[str]:
         """Return the keys of the runs that a worker has now."""
-        rows = await self._run(
-            lambda database: database.execute(
-                f"SELECT run_key FROM streamkit_claims WHERE expires > {database.now}",  # noqa: S608
-                (),
-            ).fetchall()
-        )
-        return {row[0] for row in rows}
+        return set(await self._keys(f"expires > {self._database.now}"))
 
     async def abandoned(self) -> list[str]:
         """Return the keys of the runs with an expired claim: their workers have ended without releasing it."""
-        rows = await self._run(
-            lambda database: database.execute(
-                f"SELECT run_key FROM streamkit_claims WHERE expires <= {database.now} ORDER BY expires",  # noqa: S608
-                (),
-            ).fetchall()
-        )
-        return [row[0] for row in rows]
+        return await self._keys(f"expires <= {self._database.now}")
 
-    async def _run(self, work: Callable[[_Database], _Value]) -> _Value:
-        """Do some work in one transaction, in a thread."""
-        return await anyio.to_thread.run_sync(self._database.transact, work)
+    async def _keys(self, condition: str) -> list[str]:
+        query = f"SELECT run_key FROM streamkit_claims WHERE worker IS NOT NULL AND {condition} ORDER BY expires"  # noqa: S608
+        return [row[0] for row in await self._run(lambda execute: execute(query, ()).fetchall())]
+
+    async def _release(self, run_key: str, worker: str) -> None:
+        """Release a claim, if the database responds; never raise an exception of it."""
+        query = "UPDATE streamkit_claims SET worker = NULL WHERE run_key = ? AND worker = ?"
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._run(lambda execute: execute(query, (run_key, worker)), until=_read_clock() + _RELEASE_TIME)
+            except Exception as error:
+                log_failure(_log, "the claim of the run %r was not released, it expires", run_key, error=error)
+
+    async def _run(self, work: Callable[[Execute], _Value], until: float | None = None) -> _Value:
+        """Do some work in one transaction, in a thread; do it again while the database does not respond.
+
+        Args:
+            work: it may have been done when it is done again: the connection may have been lost after its commit.
+            until: the last time to do it again, by ``_read_clock``.
+        """
+        until = _read_clock() + _RETRY_TIME if until is None else until
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                return await anyio.to_thread.run_sync(self._database.transact, work)
+            except self.failures as error:
+                if _read_clock() + delay >= until:
+                    raise
+                message = "the database of the runs did not respond (%s), it is asked again in %.2f seconds"
+                _log.warning(message, type(error).__name__, delay)
+            await anyio.sleep(delay)
+            delay = min(2 * delay, _MAX_DELAY)
 
 
-class Claim:
+def _check_key(run_key: Any) -> None:
+    if not isinstance(run_key, str) or not run_key:
+        raise UsageError(f"run_key must be a text that is not empty, not {run_key!r}")
+
+
+class Claim(Lease):
     """The right of one worker to record a run, until it is left or lost. ``RunStore.claim`` returns it.
 
     Attributes:
         run_key: the stable name of the run.
+        fence: the number of the claim, above those of all earlier claims of the run.
         entries: of the run, when it was claimed.
+        state: what the run is resumed from; None if it is new.
         is_lost: another worker has taken the run over.
     """
 
-    def __init__(self, store: RunStore, run_key: str, worker: str, seconds: float, entries: list[RunEntry]) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        run_key: str,
+        worker: str,
+        fence: int,
+        seconds: float,
+        expires: float,
+        entries: list[RunEntry],
+        state: RunState | None,
+    ) -> None:
         self.run_key = run_key
+        self.fence = fence
         self.entries = entries
+        self.state = state
         self.is_lost: bool = False
         self._store = store
         self._worker = worker
         self._seconds = seconds
+        self._expires = expires  # at the latest, by ``_read_clock``
         self._renewal: BackgroundTask | None = None
-
-    @property
-    def state(self) -> RunState | None:
-        """What the run is resumed from; None if it is new."""
-        return RunState.from_entries(self.entries) if self.entries else None
 
     async def __aenter__(self) -> Claim:
         self._renewal = BackgroundTask(self._renew)
@@ -174,20 +302,22 @@ class Claim:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._renewal is not None:
-            await self._renewal.aclose()
-        with anyio.CancelScope(shield=True):
-            await self._store._run(
-                lambda database: database.execute(
-                    "DELETE FROM streamkit_claims WHERE run_key = ? AND worker = ?", (self.run_key, self._worker)
-                )
-            )
+        try:
+            if self._renewal is not None:
+                await self._renewal.aclose()
+        finally:
+            await self._store._release(self.run_key, self._worker)
 
-    async def append(self, entry: RunEntry) -> None:
-        """Store the next entry of the run: the ``checkpoint`` of ``run_loop``. It renews the claim.
+    async def append(self, entry: RunEntry) -> Claim:
+        """Store an entry of the run at its position: the ``checkpoint`` of ``run_loop``. It renews the claim.
+
+        Returns:
+            The claim itself, from which the run has its fence and its mail: a checkpoint of your own that calls this
+            must return it.
 
         Raises:
-            ClaimLost: another worker has taken the run over.
+            ClaimLost: another worker has taken the run over, another entry has that position, or the database has not
+                responded until the claim expired.
             UsageError: the entry is of another run.
         """
         if entry.run_key != self.run_key:
@@ -195,130 +325,77 @@ class Claim:
                 f"the entry is of the run {entry.run_key!r}, but the claim of {self.run_key!r}: pass run_loop"
                 f" run_key={self.run_key!r}"
             )
-        text = entry.to_json()
+        text, mail_id = entry.to_json(), entry.mail_id if entry.type == "message" else None
 
-        def append(database: _Database) -> bool:
-            if not self._extend(database):  # it also locks the row, so that nobody takes the run over meanwhile
-                return False
-            database.execute(
-                "INSERT INTO streamkit_entries (run_key, position, entry)"
-                " SELECT ?, COALESCE(MAX(position) + 1, 0), ? FROM streamkit_entries WHERE run_key = ?",
-                (self.run_key, text, self.run_key),
+        def insert(execute: Execute) -> bool:
+            is_new = execute(
+                "INSERT INTO streamkit_entries (run_key, position, fence, entry) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (run_key, position) DO NOTHING",
+                (self.run_key, entry.position, self.fence, text),
+            ).rowcount
+            if is_new and mail_id is not None:
+                execute("DELETE FROM streamkit_mail WHERE run_key = ? AND id = ?", (self.run_key, mail_id))
+            if is_new:
+                return True
+            query = "SELECT fence, entry FROM streamkit_entries WHERE run_key = ? AND position = ?"
+            return tuple(execute(query, (self.run_key, entry.position)).fetchone()) == (self.fence, text)
+
+        if not await self._extend(insert):
+            raise ClaimLost(
+                f"position {entry.position} of the run {self.run_key!r} has another entry: the run was continued before"
+                " from the same state"
             )
-            return True
+        return self
 
-        if not await self._store._run(append):
-            self.is_lost = True
-            raise ClaimLost(f"another worker has taken the run {self.run_key!r} over")
+    async def confirm(self) -> None:
+        """Return if the run is still this worker's: at once, unless the claim may have expired.
 
-    def _extend(self, database: _Database) -> bool:
-        return bool(
-            database.execute(
-                f"UPDATE streamkit_claims SET expires = {database.now} + ? WHERE run_key = ? AND worker = ?",  # noqa: S608
+        Raises:
+            ClaimLost: another worker has taken the run over.
+        """
+        if self.is_lost or _read_clock() >= self._expires:
+            await self._extend(lambda execute: None)
+
+    async def receive(self) -> list[tuple[str, Content]]:
+        """Return the contents in the mailbox of the run, each with its id, in the order in which they were sent."""
+        query = "SELECT id, content FROM streamkit_mail WHERE run_key = ? ORDER BY sent, id"
+        rows = await self._store._run(lambda execute: execute(query, (self.run_key,)).fetchall(), self._expires)
+        return [(mail_id, Content.model_validate_json(text)) for mail_id, text in rows]
+
+    async def _extend(self, work: Callable[[Execute], _Value]) -> _Value:
+        """Renew the claim and do some work in one transaction, so that nobody takes the run over meanwhile.
+
+        Raises:
+            ClaimLost: another worker has taken the run over, or the database has not responded until it expired.
+        """
+        started = _read_clock()
+
+        def extend(execute: Execute) -> _Value:
+            nonlocal started
+            started = _read_clock()
+            is_held = execute(
+                f"UPDATE streamkit_claims SET expires = {self._store._database.now} + ?"  # noqa: S608
+                " WHERE run_key = ? AND worker = ?",
                 (self._seconds, self.run_key, self._worker),
             ).rowcount
-        )
+            if not is_held:
+                self.is_lost = True
+                raise ClaimLost(f"another worker has taken the run {self.run_key!r} over")
+            return work(execute)
+
+        try:
+            value = await self._store._run(extend, self._expires)
+        except self._store.failures as error:
+            message = f"the database has not responded until the claim of the run {self.run_key!r} expired"
+            raise ClaimLost(message) from error
+        self._expires = max(self._expires, started + self._seconds)
+        return value
 
     async def _renew(self) -> None:
         while not self.is_lost:
             await anyio.sleep(self._seconds / 3)
             try:
-                self.is_lost = not await self._store._run(self._extend)
-            except Exception as error:  # the database may answer again before the claim expires; append() raises
-                log_failure(_log, "the claim of the run %r was not renewed", self.run_key, error=error)
-
-
-class _Database:
-    """One connection, used by one thread at a time, opened when it is needed.
-
-    Attributes:
-        now: the SQL of the database's time, in seconds.
-    """
-
-    now: str
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._lock = threading.Lock()
-        self._connection: Any = None
-
-    def connect(self) -> Any:
-        """Return a connection to a database with the tables."""
-        raise NotImplementedError
-
-    def begin(self) -> None:
-        """Begin a transaction, if the driver does not."""
-
-    def execute(self, query: str, values: tuple[Any, ...]) -> Any:
-        """Run one statement, with ``?`` for each value; return the driver's cursor."""
-        return self._connection.execute(query, values)
-
-    def transact(self, work: Callable[[Any], _Value]) -> _Value:
-        """Do some work in a transaction, and return its value. After an error the connection is closed."""
-        with self._lock:
-            if self._connection is None:
-                self._connection = self.connect()
-            try:
-                self.begin()
-                value = work(self)
-                self._connection.commit()
-            except BaseException:
-                self._close()
-                raise
-            return value
-
-    def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(Exception):  # it is of no more use, and the first error is the one to report
-                connection.close()
-
-
-class _SQLite(_Database):
-    now = "(julianday('now') - 2440587.5) * 86400.0"  # julianday of 1970-01-01; unixepoch('subsec') needs SQLite 3.42
-
-    def connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._address, timeout=30, isolation_level=None, check_same_thread=False)
-        # The change of the mode fails at once while another connection writes, whatever the timeout (SQLite 3.40). The
-        # mode is only for speed; a later connection changes it.
-        with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")  # which waits
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute("COMMIT")
-        return connection
-
-    def begin(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")  # a transaction that reads first cannot always write later
-
-
-class _Postgres(_Database):
-    now = "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
-
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
-        try:
-            import psycopg
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f"a RunStore in PostgreSQL needs {error.name}: pip install 'streamkit[postgres]'", name=error.name
-            ) from None
-        self._driver = psycopg
-
-    def connect(self) -> Any:
-        connection = self._driver.connect(self._address)
-        # CREATE TABLE IF NOT EXISTS fails if two sessions run it at once; the number is any that others do not use.
-        connection.execute("SELECT pg_advisory_xact_lock(7310579615)")
-        for table in _TABLES:
-            connection.execute(table)
-        connection.commit()
-        return connection
-
-    def execute(self, query: str, values: tuple[Any, ...]) -> Any:
-        return self._connection.execute(query.replace("?", "%s"), values)
+                await self._extend(lambda execute: None)
+            except Exception as error:  # the database may respond again before another worker claims the run
+                if not self.is_lost:  # else the next entry or call of the run finds it out
+                    log_failure(_log, "the claim of the run %r was not renewed", self.run_key, error=error)

@@ -23,13 +23,17 @@ from typing import TYPE_CHECKING
 from streamkit.calls import Ended
 from streamkit.execution.durable.entries import (
     ApprovalEntry,
+    MessageEntry,
+    NestedEntry,
     RequestEntry,
     ResponseEntry,
     ResultEntry,
+    ResumeEntry,
     RunEntry,
+    StartEntry,
     parse_entry,
 )
-from streamkit.execution.durable.recorder import Checkpoint
+from streamkit.execution.durable.recorder import Checkpoint, Lease
 from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.executors import (
     Execution,
@@ -41,6 +45,7 @@ from streamkit.execution.executors import (
 from streamkit.execution.one_call.attempt import AroundCall, execute_one_tool
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.context import (
+    BeforeEveryRequest,
     BeforeFollowUp,
     CreateStream,
     OnOverflow,
@@ -67,6 +72,7 @@ __all__ = [
     "ApprovalEntry",
     "Approve",
     "AroundCall",
+    "BeforeEveryRequest",
     "BeforeFollowUp",
     "Budget",
     "Checkpoint",
@@ -75,12 +81,16 @@ __all__ = [
     "EndedStream",
     "Execution",
     "ExecutorOptions",
+    "Lease",
+    "MessageEntry",
+    "NestedEntry",
     "Notifier",
     "OnOverflow",
     "QueuedCall",
     "RequestEntry",
     "ResponseEntry",
     "ResultEntry",
+    "ResumeEntry",
     "Retries",
     "Round",
     "RoundContext",
@@ -90,6 +100,7 @@ __all__ = [
     "Schedule",
     "SharedAccumulator",
     "SharedExecution",
+    "StartEntry",
     "StreamReader",
     "Target",
     "ThreadUpdate",

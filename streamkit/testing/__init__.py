@@ -7,7 +7,8 @@ lists them with their sources. The server needs the extra ``testing``, and is lo
 
 ``record`` writes a stream to a file, with its secrets removed, for a bug report or a case.
 
-``check_provider`` checks a provider against a folder of cases, as the built-in ones are checked.
+``check_provider`` checks a provider against a folder of cases, as the built-in ones are checked; ``check_run_store`` a
+store of durable runs.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from streamkit.testing.script import (
 
 if TYPE_CHECKING:
     from streamkit.testing.recording import Recording, record
+    from streamkit.testing.run_stores import check_run_store
     from streamkit.testing.server import Server, serve
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "cases_in",
     "check_case",
     "check_provider",
+    "check_run_store",
     "every_cut",
     "list_rules",
     "record",
@@ -75,6 +78,8 @@ def __getattr__(name: str) -> Any:
         module = "streamkit.testing.server"
     elif name in ("Recording", "record"):
         module = "streamkit.testing.recording"
+    elif name == "check_run_store":
+        module = "streamkit.testing.run_stores"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(module), name)

@@ -42,9 +42,13 @@ class ToolContext(Generic[Deps]):
         id: the idempotency key: the same at every attempt to run this call.
         deps: the caller's ``deps``.
         turn: the turn that made the call, or None.
+        attempt: the number of the attempt, from 1. In a durable run that was continued, a call that may have run before
+            has 2 or more.
+        fence: the number of the worker's claim on a durable run, above that of every worker before. A resource that
+            remembers the highest one refuses what a worker does that has lost the run. None without a claim.
     """
 
-    __slots__ = ("_canceled", "_progress", "call", "deps", "id", "turn")
+    __slots__ = ("_canceled", "_progress", "attempt", "call", "deps", "fence", "id", "turn")
 
     def __init__(
         self,
@@ -55,11 +59,15 @@ class ToolContext(Generic[Deps]):
         turn: Any = None,
         progress: Callable[[Any], object] | None = None,
         canceled: Callable[[], bool] | None = None,
+        attempt: int = 1,
+        fence: int | None = None,
     ) -> None:
         self.call: ToolCall = call
         self.id: str = call.id if id is None else id
         self.deps: Deps = deps
         self.turn: Any = turn
+        self.attempt: int = attempt
+        self.fence: int | None = fence
         self._progress = progress
         self._canceled = canceled
 

@@ -79,6 +79,8 @@ class Tool(Generic[P, R]):
         timeout: seconds; None means the run's timeout.
         exclusive: whether no other call runs at the same time; earlier calls end first, later ones start after it.
         eager: whether it may start before the turn has ended, and is harmless if the turn then fails.
+        once: whether a call runs at most once. In a durable run its start is stored before it, and a call that had
+            started when the run was stopped does not run again: the model reads that the outcome must be checked.
         limit: how many calls of it may run at once; None means no limit but the run's.
         ends_run: whether a ``completed`` result ends the run, after the other calls of its round; the value is
             ``run.output``. Executors take no notice of it.
@@ -127,6 +129,7 @@ class Tool(Generic[P, R]):
         "kind",
         "limit",
         "name",
+        "once",
         "parameters",
         "strict",
         "timeout",
@@ -143,6 +146,7 @@ class Tool(Generic[P, R]):
         timeout: float | None = None,
         exclusive: bool = False,
         eager: bool = False,
+        once: bool = False,
         limit: int | None = None,
         ends_run: bool = False,
         conflicts_with: Collection[str] = (),
@@ -155,7 +159,6 @@ class Tool(Generic[P, R]):
         if function is not None and not callable(function):
             raise UsageError(f"a tool's function must be callable, not {function!r}")
         self.name: str = name or name_of(function)
-        _check_options(self.name, approval, timeout, limit, conflicts_with, describe)
         if kind != "function" or grammar is not None:
             check_custom(self.name, kind, grammar, has_schema=parameters is not None, is_strict=strict)
         paragraph, described = docstring_of(function)
@@ -165,11 +168,14 @@ class Tool(Generic[P, R]):
         self.timeout: float | None = timeout
         self.exclusive: bool = exclusive
         self.eager: bool = eager
+        self.once: bool = once
         self.limit: int | None = limit
         self.ends_run: bool = ends_run
-        self.conflicts_with: frozenset[str] = frozenset(conflicts_with)
         self.strict: bool = strict
         self.describe: Describe | None = describe
+        self.conflicts_with: Collection[str] = conflicts_with
+        _check_options(self)
+        self.conflicts_with = frozenset(conflicts_with)
         self.fields: Mapping[str, Mapping[str, Any]] = {} if fields is None else fields
         if fields is not None:
             check_fields(self.name, fields)
@@ -232,14 +238,7 @@ class Tool(Generic[P, R]):
         for option, value in options.items():
             if value is not None or option not in ("name", "description"):
                 setattr(replaced, option, value)
-        _check_options(
-            replaced.name,
-            replaced.approval,
-            replaced.timeout,
-            replaced.limit,
-            replaced.conflicts_with,
-            replaced.describe,
-        )
+        _check_options(replaced)
         replaced.conflicts_with = frozenset(replaced.conflicts_with)
         replaced.fields = {} if replaced.fields is None else replaced.fields
         check_fields(replaced.name, replaced.fields)
@@ -286,6 +285,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     exclusive: bool
     eager: bool
+    once: bool
     limit: int | None
     ends_run: bool
     conflicts_with: Collection[str]
@@ -321,8 +321,8 @@ def tool(
         function: the function to run.
         kind: as for ``Tool``.
         grammar: as for ``Tool``.
-        options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``limit``, ``ends_run``,
-            ``conflicts_with``, ``strict``, ``describe``, ``fields``, ``name``, ``description``.
+        options: as for ``Tool``: ``approval``, ``timeout``, ``exclusive``, ``eager``, ``once``, ``limit``,
+            ``ends_run``, ``conflicts_with``, ``strict``, ``describe``, ``fields``, ``name``, ``description``.
     """
 
     def to_tool(function: Callable[..., Any]) -> Tool[..., Any]:
@@ -333,15 +333,10 @@ def tool(
     return to_tool if function is None else to_tool(function)
 
 
-def _check_options(
-    name: Any,
-    approval: ApprovalPolicy,
-    timeout: float | None,
-    limit: int | None,
-    conflicts_with: Collection[str],
-    describe: Describe | None,
-) -> None:
+def _check_options(tool: Tool) -> None:
     """Check the options that a tool is created with and that ``replace`` sets."""
+    name, approval, timeout, limit = tool.name, tool.approval, tool.timeout, tool.limit
+    conflicts_with, describe = tool.conflicts_with, tool.describe
     if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of a tool: providers take 1 to 64 letters, digits, _ and -; "
@@ -361,3 +356,5 @@ def _check_options(
         raise UsageError(
             f"tool {name}: describe must be a synchronous function of (state, arguments), not {describe!r}"
         )
+    if tool.once and tool.eager:
+        raise UsageError(f"tool {name} cannot be once and eager: a call that starts early may run again")

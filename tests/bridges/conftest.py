@@ -17,8 +17,8 @@ from shared_data import ROOT
 @pytest.fixture(scope="session")
 def postgres_address() -> Iterator[str]:
     """The address of a PostgreSQL server, one for all tests."""
-    with postgres_server() as address:
-        yield address
+    with postgres_server() as server:
+        yield server.address
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])

@@ -44,11 +44,11 @@ class KillingStore(RunStore):
 
     moment = ""
 
-    async def claim(self, run_key: str, *, seconds: float = 30.0) -> Claim | None:
+    async def claim(self, run_key: str, *, seconds: float = 30.0) -> Claim:
         if self.moment == "unclaimed":
             os.kill(os.getpid(), signal.SIGKILL)
         claim = await super().claim(run_key, seconds=seconds)
-        return claim if claim is None or self.moment != "unrecorded" else _KillingClaim(claim)  # type: ignore[return-value]
+        return claim if self.moment != "unrecorded" else _KillingClaim(claim)  # type: ignore[return-value]
 
 
 class _KillingClaim:

@@ -15,8 +15,8 @@ import anyio
 from execution.chat_chunks import answer
 
 from streamkit import Content, RoundContext, Run, Tool, ToolContext, run_loop
-from streamkit.bridges.run_store import Claim, RunStore
-from streamkit.execution import ResultEntry, RunEntry
+from streamkit.bridges.run_store import Claim, RunClaimed, RunStore
+from streamkit.execution import Lease, ResultEntry, RunEntry
 
 HISTORY = [Content.human("Go.")]
 
@@ -49,16 +49,17 @@ def make_run(start: dict[str, Any], log: str, kill: tuple[str, int] | None) -> R
     append = start["checkpoint"]
     count = 0
 
-    async def checkpoint(entry: RunEntry) -> None:
+    async def checkpoint(entry: RunEntry) -> Lease | None:
         nonlocal count
         number, count = count, count + 1
         if kill == ("before", number):
             os.kill(os.getpid(), signal.SIGKILL)
         if kill == ("suspended", number):
             os.kill(os.getpid(), signal.SIGSTOP)
-        await append(entry)
+        lease: Lease | None = await append(entry)
         if kill == ("after", number):
             os.kill(os.getpid(), signal.SIGKILL)
+        return lease
 
     return run_loop(ask, provider="openai_chat", tools=make_tools(log), **{**start, "checkpoint": checkpoint})
 
@@ -99,12 +100,14 @@ def check_log(log: Path, stored: list[RunEntry], entries: list[RunEntry]) -> Non
 async def run_once_claimed(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None) -> None:
     async with RunStore(address) as store:
         while True:
-            claim = await store.claim(run_key, seconds=seconds)
-            if claim is not None:
-                async with claim:
-                    await work(claim, log, kill)
-                return
-            await anyio.sleep(0.05)  # another worker has the run
+            try:
+                claim = await store.claim(run_key, seconds=seconds)
+            except RunClaimed as claimed:
+                await anyio.sleep(min(0.05, claimed.seconds))
+                continue
+            async with claim:
+                await work(claim, log, kill)
+            return
 
 
 def main(address: str, run_key: str, log: str, seconds: float, kill: tuple[str, int] | None = None) -> None:

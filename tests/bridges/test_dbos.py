@@ -56,23 +56,23 @@ class Model:
 
 @asynccontextmanager
 async def running(
-    address: str, create_run: Callable[..., Run], *, queue: str | None = None, claim_seconds: float = 30.0
+    address: str,
+    create_run: Callable[..., Run],
+    *,
+    queue: str | None = None,
+    claim_seconds: float = 30.0,
+    show: Callable[[str, Event], object] | None = None,
 ) -> AsyncGenerator[DurableRuns, None]:
     """Launch DBOS with runs of one kind."""
     async with RunStore(address) as store:
         DBOS(config=configure(address, "tests"))
-        runs = DurableRuns(store, create_run, queue=queue, claim_seconds=claim_seconds)
+        runs = DurableRuns(store, create_run, queue=queue, claim_seconds=claim_seconds, show=show)
         async with launched():
             yield runs
 
 
 def loop_of(model: Any, *tools: Tool) -> Callable[..., Run]:
     return lambda start: run_loop(model, provider="openai_chat", tools=tools, **start)
-
-
-async def read_events(runs: DurableRuns, run_key: str) -> list[Event]:
-    async with runs.watch(run_key) as watched:
-        return [event async for event in watched]
 
 
 # ---------------------------------------------------------------- one worker
@@ -86,22 +86,25 @@ async def test_a_run_is_started_once_and_its_events_are_live(address: str, run_k
         added.append((a, b))
         return a + b
 
-    async with running(address, loop_of(model, Tool(add, description="Add."))) as runs:
-        async with runs.watch(run_key) as watched:
-            handle = await runs.start(run_key, history=HISTORY)
-            events = [event async for event in watched]
+    events: list[Event] = []
+
+    def show(key: str, event: Event) -> None:
+        assert key == run_key
+        events.append(event)
+
+    async with running(address, loop_of(model, Tool(add, description="Add.")), show=show) as runs:
+        handle = await runs.start(run_key, history=HISTORY)
         outcome = {"ended": "answered", "text": "Three.", "pending": [], "awaiting_results": []}
         assert await handle.get_result() == outcome
         again = await runs.start(run_key, history=[Content.human("Something else.")])
         assert await again.get_result() == outcome
-        assert await read_events(runs, run_key) == []  # it has ended
     assert (model.requests, added) == (2, [(1, 2)])
     assert "".join(event.text for event in events if isinstance(event, Text)) == "Three."
     assert [event.result.value for event in events if isinstance(event, ToolCompleted)] == [3]
     assert isinstance(events[-1], RunEnded)
 
 
-async def test_a_run_goes_on_without_its_reader_and_others_follow_its_entries(address: str, run_key: str) -> None:
+async def test_others_follow_the_entries_of_a_run(address: str, run_key: str) -> None:
     release = asyncio.Event()
 
     async def slow() -> str:
@@ -110,11 +113,7 @@ async def test_a_run_goes_on_without_its_reader_and_others_follow_its_entries(ad
 
     model = Model(answer("", ("slow", {})), answer("Done."))
     async with running(address, loop_of(model, Tool(slow, description="Wait."))) as runs, RunStore(address) as other:
-        async with runs.watch(run_key) as watched:
-            handle = await runs.start(run_key, history=HISTORY)
-            async for event in watched:
-                if event.type == "tool_running":
-                    break
+        handle = await runs.start(run_key, history=HISTORY)
         types = []
         async with aclosing(runs.follow(run_key, interval=0.01)) as entries:
             async for entry in entries:
@@ -126,19 +125,6 @@ async def test_a_run_goes_on_without_its_reader_and_others_follow_its_entries(ad
         assert (await handle.get_result())["text"] == "Done."
         assert [entry.type async for entry in runs.follow(run_key, after=3)] == ["request", "response"]
         assert run_key not in await other.claimed()
-
-
-async def test_readers_in_another_event_loop_get_the_events_too(address: str, run_key: str) -> None:
-    async def create() -> list[Any]:
-        async with runs.watch(run_key) as watched:
-            await runs.start(run_key, history=HISTORY)
-            return [event async for event in watched]
-
-    async with running(address, loop_of(Model(answer("Done."))), queue="agents") as runs:
-        await DBOS.register_queue_async("agents", polling_interval_sec=0.05)
-        # The worker makes queued runs in the event loop of this test; the reader is in one of its own.
-        events = await asyncio.to_thread(asyncio.run, create())
-    assert "".join(event.text for event in events if isinstance(event, Text)) == "Done."
 
 
 async def test_a_paused_run_is_continued_with_decisions(address: str, run_key: str) -> None:
@@ -233,16 +219,20 @@ async def test_after_a_cancel_calls_that_start_in_another_order_get_their_own_re
     conflicts: dict[str, list[str]] = {"c": ["a"], "d": ["b"]}
     tools = [Tool(effect, name=n, description=n, conflicts_with=conflicts.get(n, ())) for n in "abcd"]
     model = Model(answer("", *((name, {}) for name in "abcd")), answer("Done."))
-    async with running(address, loop_of(model, *tools)) as runs, RunStore(address) as store:
+    types: list[str] = []
+
+    def show(_: str, event: Event) -> None:
+        types.append(event.type)
+
+    async with running(address, loop_of(model, *tools), show=show) as runs, RunStore(address) as store:
         handle = await runs.start(run_key, history=HISTORY)
-        reader = asyncio.create_task(read_events(runs, run_key))
         while len(await store.entries(run_key)) < 4:  # noqa: ASYNC110 - the results of b and d
             await asyncio.sleep(0.01)
         await DBOS.cancel_workflow_async(run_key)
         with pytest.raises(dbos_error.DBOSAwaitedWorkflowCancelledError):
             await handle.get_result()
         assert (started, canceled) == (["a", "b", "d"], ["a"])
-        assert "tool_completed" in {event.type for event in await reader}  # its events have ended
+        assert "tool_completed" in types
         is_blocked = False
         assert (await (await runs.resume(run_key)).get_result())["text"] == "Done."
         entries: list[Any] = await store.entries(run_key)
@@ -334,8 +324,6 @@ async def test_wrong_uses_are_refused(address: str) -> None:
             await runs.start("", history=HISTORY)
         with pytest.raises(dbos_error.DBOSNonExistentWorkflowError):
             await runs.resume("key")
-        with pytest.raises(dbos_error.DBOSNonExistentWorkflowError):
-            await read_events(runs, "key")
         assert [entry async for entry in runs.follow("key")] == []
 
 
@@ -377,11 +365,9 @@ async def test_a_worker_that_ends_leaves_its_runs_to_others(address: str, run_ke
     async with running(address, create_run, claim_seconds=0.2) as runs, RunStore(address) as store:
         async with runs:
             await runs.start(run_key, history=HISTORY)
-            reader = asyncio.create_task(read_events(runs, run_key))
             await running_now.wait()
         assert (await DBOS.get_workflow_status_async(run_key)).status == "PENDING"
         assert await store.claimed() == set()
-        assert not any(isinstance(event, RunEnded) for event in await reader)
         async with runs:  # here the same worker finds the run
             outcome = await (await DBOS.retrieve_workflow_async(run_key)).get_result(polling_interval_sec=0.05)
     assert outcome["text"] == "Done."

@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ async def test_a_resumed_run_continues_with_one_result_a_call_in_call_order() ->
     # results from before the pause give no second event
     reported = [event.call.name for event in events if isinstance(event, (ToolRunning, ToolCompleted, ToolDenied))]
     assert reported == ["remove", "remove", "remove"]
-    assert [event.round for event in events if isinstance(event, RoundStarted)] == [1]
+    assert [event.round for event in events if isinstance(event, RoundStarted)] == [0, 1]
     assert [event.round for event in events if isinstance(event, RoundFinished)] == [0, 1]
 
 
@@ -280,7 +281,8 @@ async def test_the_state_contains_neither_deps_nor_tools_nor_keys() -> None:
     assert set(json.loads(text)) == {
         "version", "run_key", "provider", "round", "tool_choice", "history", "contents", "thread", "assistant", "calls",
         "results", "pending", "awaiting_results", "usage", "cost", "failures", "model", "endpoint",
-        "is_paused", "pauses", "outcome",
+        "is_paused", "pauses", "outcome", "position", "started", "attempts", "messages", "nested", "nested_calls",
+        "metadata",
     }  # fmt: skip
 
 
@@ -586,3 +588,85 @@ async def test_the_text_of_a_round_that_the_provider_paused_is_whole_after_a_res
             rest = FakeModel(*[[each] for each in parts[2 + entry.pauses :]], [part("three", "tool_use", pay)])
             resumed = await run_loop(rest, tools=tools, resume=RunState.from_entries(entries[:number]))
             assert (resumed.ended, resumed.text) == ("awaiting_approval", "One two three")
+
+
+# ---------------------------------------------------------------- what a state takes and keeps
+
+
+async def test_a_signed_state_expires_at_the_time_of_the_caller() -> None:
+    run = await create_paused_run(FakeHouse(), approve=None)
+    assert run.state is not None
+    stored = run.state.dump("key", expires=1000.5)
+    assert RunState.load(stored, "key", now=1000.0) == run.state
+    for now, message in ((1000.5, "expired"), (2000, "expired"), (None, "pass the time")):
+        with pytest.raises(UsageError, match=message):
+            RunState.load(stored, "key", now=now)
+    later = {**json.loads(stored), "expires": 9000}
+    without = {name: value for name, value in json.loads(stored).items() if name != "expires"}
+    for changed in (later, without):
+        with pytest.raises(UsageError, match="was changed"):
+            RunState.load(json.dumps(changed), "key", now=0)
+    with pytest.raises(UsageError, match="only if it is signed"):
+        run.state.dump(expires=1.0)
+    for wrong in ("tomorrow", True, float("nan")):
+        with pytest.raises(UsageError, match="expires must be a time"):
+            run.state.dump("key", expires=wrong)  # type: ignore[arg-type]
+    assert RunState.load(run.state.dump("key"), "key", now=5.0) == run.state  # it does not expire
+
+
+async def test_the_metadata_of_the_application_is_signed_and_kept_by_a_resumed_run() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house, approve=None)
+    assert run.state is not None
+    run.state.metadata["message"] = {"id": 7}
+    stored = run.state.dump("key")
+    with pytest.raises(UsageError, match="was changed"):
+        RunState.load(stored.replace('"id": 7', '"id": 8'), "key")
+    state = RunState.load(stored, "key")
+    first, second = state.pending
+    again = await run_loop(ScriptedModel(), resume=state.answer(approvals={first: True}), tools=house.tools)
+    assert (again.ended, again.metadata) == ("awaiting_approval", {"message": {"id": 7}})
+    assert again.state is not None
+    assert (again.state.metadata, again.state.pending) == ({"message": {"id": 7}}, [second])
+
+
+async def test_a_call_takes_one_decision() -> None:
+    run = await create_paused_run(FakeHouse(), approve=None)
+    assert run.state is not None
+    call_id = run.state.pending[0]
+    with pytest.raises(UsageError, match="a decision and a result"):
+        run.state.answer(approvals={call_id: True}, results={call_id: 1})
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *[inner for key, item in items for inner in paths(item, (*path, key))]]
+
+
+async def test_a_state_with_any_wrong_field_gives_its_error() -> None:
+    house = FakeHouse()
+    run = await create_paused_run(house, approve=None)
+    assert run.state is not None
+    data = json.loads(run.state.dump())
+    for blocks in (data["history"], [data["assistant"]]):
+        for content in blocks:
+            content["metadata"] = {"a": 1}
+            for block in content["blocks"]:
+                block.setdefault("metadata", {})
+    wrong: list[Any] = [None, 3, "text", [], {}, True, [1], {"a": 1}, {"type": "text"}, "{"]
+    count = 0
+    for path in paths(data):
+        for value in wrong:
+            changed = json.loads(json.dumps(data))
+            target = changed
+            for key in path[:-1]:
+                target = target[key]
+            if path:
+                target[path[-1]] = value
+            with suppress(UsageError, ValidationError):
+                RunState.load(json.dumps(changed if path else value))
+                count += 1
+    assert count > 0
+    arguments = {"type": "tool_call", "id": "x", "name": "n", "parameters": "{", "metadata": 3}
+    with pytest.raises(ValidationError):
+        RunState.model_validate({**data, "contents": [{"speaker": "ai", "blocks": [arguments]}]})

@@ -1,31 +1,33 @@
-"""The entries of a run, a record of all that happens in it in order, and the replay of the run from them. Pure.
+"""The entries of a run, a record of all that happens in it in order. Pure.
 
 ``run_loop(checkpoint=)`` gets an entry of each request, response, approval and result when it happens, and
 ``RunState.from_entries`` returns the state of the run after the last one (``docs/rules.md``, "Durable runs"). Entries
-are only appended, never changed. Each contains what it adds, so that the storage grows with the conversation and not
-with its square.
+are only appended, never changed, and each has its position. Each contains what it adds, so that the storage grows with
+the conversation and not with its square.
 
-In a replay an answered round has the same contents and messages as in the run itself, because both are made by
-``Round.update`` from the same values. Nothing depends on the order of results: each belongs to its call's id.
-
-This module must not depend on storage, or on ``state``, which stores what a replay returns.
+This module must not depend on storage, or on what is made of the entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    WithJsonSchema,
+)
 
-from streamkit import providers
 from streamkit.calls import ErrorCause, ResultStatus, ToolCall, ToolResult, Usage
 from streamkit.errors import UsageError
-from streamkit.execution.round.context import RoundContext
-from streamkit.execution.round.policies import CircuitBreaker, Outcome
-from streamkit.execution.round.round import Round
+from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.history.tool_results import to_stored_result
@@ -35,14 +37,19 @@ from streamkit.tools import Approval
 
 __all__ = [
     "ApprovalEntry",
-    "Replay",
+    "HistoryChange",
+    "MessageEntry",
+    "NestedEntry",
     "RequestEntry",
     "ResponseEntry",
     "ResultEntry",
+    "ResumeEntry",
     "RunEntry",
+    "StartEntry",
     "StoredCall",
     "StoredResult",
     "StoredUsage",
+    "find_added",
     "parse_entry",
 ]
 
@@ -80,7 +87,7 @@ class StoredResult(BaseModel):
         cause: as in ``ToolResult``.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     call_id: str
     status: ResultStatus
@@ -106,11 +113,20 @@ class StoredResult(BaseModel):
         return ToolResult(call, self.status, self.value, self.error, self.metadata, cause=self.cause)
 
 
-class _Entry(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+def _check_version(value: Any) -> str:
+    """Return the version of an entry; refuse another major one. A newer minor one has fields that are kept unread."""
+    version = str(value)
+    if version.partition(".")[0] != "1":
+        raise ValueError(f"version {version} is not known here: a newer streamkit wrote it")
+    return version
 
-    version: Literal[1] = 1
+
+class _Entry(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+
+    version: Annotated[str, BeforeValidator(_check_version)] = "1.0"
     run_key: Annotated[str, Field(min_length=1)]
+    position: Annotated[int, Field(ge=0, strict=True)]
 
     def to_json(self) -> str:
         """Return the entry as JSON, which ``parse_entry`` reads."""
@@ -125,11 +141,58 @@ class _RequestPart(_Entry):
     endpoint: str | None = None
 
 
+class HistoryChange(BaseModel):
+    """What replaces a part of a conversation, as a hook has changed it.
+
+    Attributes:
+        start: how many contents before it stay.
+        stop: the number of the first content after it that stays.
+        contents: what is between these from now on.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+
+    start: Annotated[int, Field(ge=0)]
+    stop: Annotated[int, Field(ge=0)]
+    contents: list[Content] = Field(default_factory=list)
+
+    @classmethod
+    def between(cls, before: Sequence[Content], after: Sequence[Content]) -> HistoryChange | None:
+        """Return the change from one conversation to another; None if there is none."""
+        shorter = min(len(before), len(after))
+        start = next((n for n in range(shorter) if not _is_same(before[n], after[n])), shorter)
+        most = shorter - start
+        end = next((n for n in range(most) if not _is_same(before[-1 - n], after[-1 - n])), most)
+        if start + end == len(before) == len(after):
+            return None
+        return cls(start=start, stop=len(before) - end, contents=list(after[start : len(after) - end]))
+
+    def apply(self, contents: Sequence[Content]) -> list[Content]:
+        """Return a conversation after the change."""
+        return [*contents[: self.start], *self.contents, *contents[self.stop :]]
+
+
+def _is_same(one: Content, other: Content) -> bool:
+    return one is other or one == other
+
+
+def find_added(before: Sequence[Content], after: Sequence[Content]) -> int:
+    """Return where the contents begin that were added at the end of a conversation; its length if none were."""
+    if not before:
+        return 0
+    for is_last in (lambda content: content is before[-1], lambda content: content == before[-1]):
+        for number in range(len(after), 0, -1):
+            if is_last(after[number - 1]):
+                return number
+    return len(after)
+
+
 class RequestEntry(_RequestPart):
     """A request that is about to be made.
 
     Attributes:
         run_key: the stable name of the run.
+        position: the place of the entry in the run's log, from 0.
         round: the number of the round.
         pauses: how often the provider has paused the response of this round.
         provider: the provider that is requested.
@@ -138,10 +201,12 @@ class RequestEntry(_RequestPart):
         tool_choice: of the request.
         ids: the id policy of the run.
         shape: the layout of calls and results.
-        history: the neutral conversation, in the first request and where a hook has replaced it; else None, because it
-            is what the entries before have added.
-        thread: the provider's own messages, in the same way, of a run with a ``thread``.
+        history: the neutral conversation, in the first request; else None, because it is what the entries before have
+            added.
+        thread: the provider's own messages, in the same way, and where a hook has replaced them.
         correction: the message of the run, before this request, that tells the model why its output does not fit.
+        change: how a hook has changed the conversation before; None if none has.
+        added: the contents that hooks have added at its end.
     """
 
     type: Literal["request"] = "request"
@@ -151,6 +216,8 @@ class RequestEntry(_RequestPart):
     history: list[Content] | None = None
     thread: list[dict[str, Any]] | None = None
     correction: Content | None = None
+    change: HistoryChange | None = None
+    added: list[Content] = Field(default_factory=list)
 
 
 class ResponseEntry(_RequestPart):
@@ -158,6 +225,7 @@ class ResponseEntry(_RequestPart):
 
     Attributes:
         run_key: the stable name of the run.
+        position: the place of the entry in the run's log.
         round: the number of the round.
         pauses: how often the provider had paused before.
         provider: the provider that responded, which may be a fallback.
@@ -168,7 +236,7 @@ class ResponseEntry(_RequestPart):
         results: of the calls that may not run.
         usage: the tokens, if the provider reported them.
         outcome: what the response means for the run.
-        cost: what all responses so far have cost, by the run's ``cost``.
+        cost: what the response has cost, by ``Budget.price``.
     """
 
     type: Literal["response"] = "response"
@@ -185,6 +253,7 @@ class ApprovalEntry(_Entry):
 
     Attributes:
         run_key: the stable name of the run.
+        position: the place of the entry in the run's log.
         call_id: the canonical id of the call.
         allow: whether it may run.
         arguments: the arguments to run it with, if they replace the model's.
@@ -198,11 +267,12 @@ class ApprovalEntry(_Entry):
     reason: str | None = None
 
     @classmethod
-    def of(cls, run_key: str, call_id: str, decision: Approval | bool) -> ApprovalEntry:
+    def of(cls, run_key: str, position: int, call_id: str, decision: Approval | bool) -> ApprovalEntry:
         """Return the entry of a decision."""
         approval = Approval(decision) if isinstance(decision, bool) else decision
         return cls(
             run_key=run_key,
+            position=position,
             call_id=call_id,
             allow=approval.allow,
             arguments=approval.arguments,
@@ -215,11 +285,25 @@ class ApprovalEntry(_Entry):
         return Approval(self.allow, self.arguments, self.reason)
 
 
-class ResultEntry(_Entry):
-    """The one result of a call, which never runs again. It belongs to the call's id, whatever its place in the entries.
+class StartEntry(_Entry):
+    """The start of a call of a ``Tool(once=True)``, stored before it. Without a result the call does not start again.
 
     Attributes:
         run_key: the stable name of the run.
+        position: the place of the entry in the run's log.
+        call_id: the canonical id of the call.
+    """
+
+    type: Literal["start"] = "start"
+    call_id: str
+
+
+class ResultEntry(_Entry):
+    """The one result of a call, which never runs again. It belongs to the call's id, whatever its position.
+
+    Attributes:
+        run_key: the stable name of the run.
+        position: the place of the entry in the run's log.
         result: the result, with the canonical id of its call.
     """
 
@@ -227,7 +311,56 @@ class ResultEntry(_Entry):
     result: StoredResult
 
 
-RunEntry: TypeAlias = RequestEntry | ResponseEntry | ApprovalEntry | ResultEntry
+class ResumeEntry(_Entry):
+    """The run was continued in a round that has calls without a result, before any of them runs.
+
+    Attributes:
+        run_key: the stable name of the run.
+        position: the place of the entry in the run's log.
+        call_ids: the canonical ids of those that may have run before, and run once more.
+    """
+
+    type: Literal["resume"] = "resume"
+    call_ids: list[str]
+
+
+class MessageEntry(_Entry):
+    """A content that was sent to the run, which the next request contains.
+
+    Attributes:
+        run_key: the stable name of the run.
+        position: the place of the entry in the run's log.
+        content: the content.
+        mail_id: its id in the mailbox of the store, from which it is removed when the entry is stored; None if it was
+            not there.
+    """
+
+    type: Literal["message"] = "message"
+    content: Content
+    mail_id: str | None = None
+
+
+class NestedEntry(_Entry):
+    """An entry of a run inside a tool, in the log of the run around it.
+
+    Attributes:
+        run_key: the stable name of the run around it.
+        position: the place of the entry in the log of that run.
+        call_id: the canonical id of its call that contains the inner run.
+        entry: the entry, with the run key and the position of the inner run.
+    """
+
+    type: Literal["nested"] = "nested"
+    call_id: str
+    entry: Annotated[
+        RequestEntry | ResponseEntry | ApprovalEntry | StartEntry | ResultEntry | ResumeEntry | MessageEntry,
+        Field(discriminator="type"),
+    ]
+
+
+RunEntry: TypeAlias = (
+    RequestEntry | ResponseEntry | ApprovalEntry | StartEntry | ResultEntry | ResumeEntry | MessageEntry | NestedEntry
+)
 
 
 _entries: TypeAdapter[RunEntry] = TypeAdapter(Annotated[RunEntry, Field(discriminator="type")])
@@ -247,168 +380,3 @@ def parse_entry(data: str | bytes) -> RunEntry:
         return _entries.validate_python(msgspec.json.decode(data))
     except msgspec.DecodeError:
         raise UsageError("the entry is not JSON that its to_json() has written") from None
-
-
-@dataclass
-class Replay:
-    """A run after its entries so far.
-
-    Args:
-        first: the first entry, which has the conversation that the run began with.
-
-    Attributes:
-        context: what the current round's request was made from.
-        contents: what the run has added before the current round.
-        response: the response of the current round, once it was read.
-        results: the results of its calls, by the call's id.
-        approvals: the decisions on them, by the call's id.
-        usage: the tokens of all requests, one report each.
-        cost: what they have cost.
-        breaker: the failures of earlier rounds.
-        shape: the layout of calls and results.
-    """
-
-    first: RequestEntry
-    contents: list[Content] = field(default_factory=list)
-    response: ResponseEntry | None = None
-    results: dict[str, StoredResult] = field(default_factory=dict)
-    approvals: dict[str, Approval] = field(default_factory=dict)
-    usage: list[Usage] = field(default_factory=list)
-    cost: float = 0.0
-    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
-
-    def __post_init__(self) -> None:
-        first = self.first
-        self.shape: ThreadLayout = first.shape
-        self._request = first  # the last one
-        self.context: RoundContext = RoundContext(
-            list(first.history or ()),
-            [],
-            first.tool_choice,
-            providers.get(first.provider),
-            messages=first.thread,
-            model=first.model,
-            endpoint=first.endpoint,
-            ids=first.ids,
-        )
-
-    @classmethod
-    def of(cls, entries: Iterable[RunEntry]) -> Replay:
-        """Return the run after all entries.
-
-        Raises:
-            UsageError: they are not the entries of one run from its beginning; the message names the entry.
-        """
-        replay: Replay | None = None
-        for number, entry in enumerate(entries):
-            if replay is None:
-                if not isinstance(entry, RequestEntry) or entry.history is None:
-                    raise UsageError("the first entry of a run must be its first request: pass all entries, in order")
-                replay = cls(entry)
-            elif entry.run_key != replay.first.run_key:
-                raise UsageError(
-                    f"entries[{number}] is of the run {entry.run_key!r}, not of {replay.first.run_key!r}: pass those of"
-                    " one run"
-                )
-            else:
-                replay._add(entry)
-        if replay is None:
-            raise UsageError("there are no entries: start the run with history= and run_key=, without resume=")
-        return replay
-
-    def _add(self, entry: RunEntry) -> None:
-        if isinstance(entry, RequestEntry):
-            self._request = entry
-        elif isinstance(entry, ResponseEntry):
-            if self.response is not None and (entry.round, entry.pauses) <= (self.response.round, self.response.pauses):
-                return  # another worker has read it first
-            self._add_response(entry)
-        elif isinstance(entry, ResultEntry):
-            self.results.setdefault(entry.result.call_id, entry.result)
-        elif isinstance(entry, ApprovalEntry):
-            self.approvals.setdefault(entry.call_id, entry.approval)
-        else:
-            assert_never(entry)
-
-    def _add_response(self, entry: ResponseEntry) -> None:
-        if self.response is not None:
-            self._finish(self.response)
-        request = self._request
-        if (request.round, request.pauses) != (entry.round, entry.pauses):
-            raise UsageError(f"the entries lack the request of round {entry.round}: pass all entries of the run")
-        if request.correction is not None:
-            update = self.context.message_update(request.correction)
-            self.contents += update.contents
-            self.context = self.context.with_update(update)
-        if request.history is not None:  # a hook has replaced it
-            self.context = replace(self.context, contents=request.history)
-        if request.thread is not None:
-            self.context = replace(self.context, messages=request.thread)
-        self.context = replace(
-            self.context,
-            provider=providers.get(entry.provider),
-            model=entry.model,
-            endpoint=entry.endpoint,
-            tool_choice=request.tool_choice,
-            round=entry.round,
-        )
-        self.response = entry
-        self.results = {result.call_id: result for result in entry.results}
-        self.approvals = {}
-        if entry.usage is not None:
-            self.usage.append(entry.usage)
-        self.cost = entry.cost
-
-    def _finish(self, response: ResponseEntry) -> None:
-        """Append an answered round, all calls of which have results."""
-        results = [self._result(response, call_id) for call_id in [call.id for call in response.calls]]
-        answered = Round.restore(
-            response.assistant,
-            response.calls,
-            results,
-            [],
-            provider=self.context.provider,
-            shape=self.shape,
-            options=self.context.render_options,
-        )
-        update = answered.update()
-        self.contents += update.contents
-        is_round_over = response.outcome != "pause"
-        self.context = self.context.with_update(update, is_round_over=is_round_over)
-        if is_round_over:
-            self.breaker.trips(update.results)
-
-    def _result(self, response: ResponseEntry, call_id: str) -> ToolResult:
-        stored = self.results.get(call_id)
-        if stored is None:
-            raise UsageError(
-                f"the entries lack the result of the call {call_id} of round {response.round}, although a later round"
-                " has begun: pass all entries of the run"
-            )
-        return stored.to_result(next(call for call in response.calls if call.id == call_id))
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of a ``RunState``."""
-        response, context = self.response, self.context
-        return {
-            "run_key": self.first.run_key,
-            "provider": context.provider.name,
-            "model": context.model,
-            "endpoint": context.endpoint,
-            "round": context.round,
-            "pauses": 0 if response is None else response.pauses,
-            "tool_choice": context.tool_choice,
-            "history": context.contents,
-            "contents": self.contents,
-            "thread": context.messages,
-            "assistant": None if response is None else response.assistant,
-            "calls": [] if response is None else response.calls,
-            "results": [] if response is None else [self.results[c.id] for c in response.calls if c.id in self.results],
-            "pending": [],
-            "usage": self.usage,
-            "cost": self.cost,
-            "failures": self.breaker.failures,
-            "outcome": None if response is None else response.outcome,
-            "is_paused": False,
-        }

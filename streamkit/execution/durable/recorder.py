@@ -2,29 +2,39 @@
 
 The rounds of a run and the executor of its calls use it at the moments that ``docs/rules.md``, "Durable runs", lists.
 ``checkpoint`` is called for one entry at a time, although calls end concurrently, so that it may use one connection or
-file. What it raises is raised to that caller, for whom the entry is not recorded: the executor stops all calls
-(``Executor._record``), and the run ends.
+file, and each entry has the position after the one before. What it raises is raised to that caller, for whom the entry
+is not recorded: the executor stops all calls (``Executor._record``), and the run ends. What it returns may be a
+``Lease``: the right of this worker to the run, which is confirmed before each call.
 
 This module must not depend on storage, or on how calls run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from inspect import isawaitable
 from math import inf
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
+import anyio.to_thread
+from anyio import from_thread
+from anyio.lowlevel import current_token
 
 from streamkit.calls import ToolResult
 from streamkit.events import Event, ToolCompleted, ToolDenied, ToolError, ToolTimedOut
 from streamkit.execution.durable.entries import (
     ApprovalEntry,
+    HistoryChange,
+    MessageEntry,
+    NestedEntry,
     RequestEntry,
     ResponseEntry,
     ResultEntry,
+    ResumeEntry,
     RunEntry,
+    StartEntry,
     StoredResult,
 )
 from streamkit.execution.round.context import RoundContext
@@ -35,16 +45,49 @@ from streamkit.history import Content
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval
 
-__all__ = ["Checkpoint", "Recorder"]
+__all__ = ["Checkpoint", "Lease", "Recorder"]
+
+
+class Lease:
+    """The right of one worker to a run, which a ``checkpoint`` may return. A store of one's own derives from it.
+
+    Attributes:
+        fence: the number of the claim, above those of all earlier claims of the run; ``ToolContext.fence``.
+    """
+
+    fence: int
+
+    async def confirm(self) -> None:
+        """Return if the run is still this worker's; called before each call, so it must be fast if that is certain.
+
+        Raises:
+            Exception: it is not; the run ends with that, and the call does not start.
+        """
+
+    async def receive(self) -> list[tuple[str, Content]]:
+        """Return what was sent to the run and is not in its log, each with its id, which ``MessageEntry.mail_id`` is.
+
+        A store removes it there when it stores that entry.
+        """
+        return []
+
 
 #: ``checkpoint(entry)``: stores an entry of the run; the run continues when it has returned.
-Checkpoint: TypeAlias = Callable[[RunEntry], Awaitable[None] | None]
+Checkpoint: TypeAlias = Callable[[RunEntry], Awaitable[Lease | None] | Lease | None]
 
 #: Seconds that an entry has at least, because what has happened must be recorded when the time of the run is over too.
 RECORDING_TIME = 10.0
 
 # A canceled call has not run to its end because the run was stopped; it runs when the run is resumed.
 _FINAL = (ToolCompleted, ToolError, ToolDenied, ToolTimedOut)
+
+
+class _InnerLease(Lease):
+    """The lease of a run inside a call: that of the run around it, whose mail is not its own."""
+
+    def __init__(self, outer: Lease) -> None:
+        self.fence = outer.fence
+        self.confirm = outer.confirm  # type: ignore[method-assign]
 
 
 class Recorder:
@@ -57,29 +100,38 @@ class Recorder:
 
     Attributes:
         deadline: when the time of the run is over, by the event loop's clock; infinity without a limit.
+        position: of the next entry.
+        lease: what the checkpoint has returned last; None if that was no lease.
+        outer: the checkpoint, if it stores the entries in the log of a run around this one.
     """
 
     def __init__(self, checkpoint: Checkpoint, run_key: str, layout: ThreadLayout) -> None:
         self._checkpoint = checkpoint
         self.deadline = inf
+        self.position = 0
+        self.lease: Lease | None = None
         self._lock = anyio.Lock()
         self._is_cut_off = False  # an entry has taken too long
         self._run_key = run_key
         self._layout = layout
         self._results: set[str] = set()  # the ids of calls whose results are recorded, of the current round
         self._approvals: set[str] = set()
-        self._contents: list[Content] | None = None  # as the entries so far make it
-        self._messages: list[dict[str, object]] | None = None
-        self._correction: Content | None = None  # of the next request
+        self._token: Any = None  # of the event loop of the run
+        self._inner_failure: Exception | None = None  # an entry of a run inside a call was not stored
+        self.outer: Checkpoint | None = None
 
-    async def _record(self, entry: RunEntry) -> None:
-        """Hand an entry to the checkpoint; raise what it raises.
+    async def _record(self, kind: type[RunEntry], **fields: Any) -> None:
+        """Hand the next entry to the checkpoint; raise what it raises.
 
         Raises:
             Exception: what the checkpoint raised; the entry counts as not recorded.
             TimeoutError: it, or that of an earlier entry, has not returned although the time of the run is over.
         """
+        self._token = self._token or current_token()
         async with self._lock:
+            if self._inner_failure is not None:
+                raise self._inner_failure
+            entry = kind(run_key=self._run_key, position=self.position, **fields)
             if self.deadline == inf:
                 await self._store(entry)
                 return
@@ -94,43 +146,42 @@ class Recorder:
     async def _store(self, entry: RunEntry) -> None:
         done = self._checkpoint(entry)
         if isawaitable(done):
-            await done
+            done = await done
+        self.lease = done if isinstance(done, Lease) else None
+        self.position += 1
 
-    def resume(self, results: Iterable[str], approvals: Iterable[str]) -> None:
-        """Declare which results and approvals of the current round are recorded, by the calls' ids."""
-        self._results = set(results)
-        self._approvals = set(approvals)
+    def resume(self, position: int, results: Iterable[str], approvals: Iterable[str]) -> None:
+        """Declare what is recorded, of the calls of the current round by their ids, and the position that follows."""
+        self.position = position
+        self._results, self._approvals = set(results), set(approvals)
 
-    def follow(self, context: RoundContext) -> None:
-        """Declare that the entries so far give the conversation of this context."""
-        self._contents, self._messages = context.contents, context.messages
-
-    def correct(self, message: Content) -> None:
-        """Declare the message that corrects the model's output before the next request."""
-        self._correction = message
-
-    async def request(self, context: RoundContext, pauses: int) -> None:
-        """Record a request that is about to be made."""
-        has_other_contents = context.contents is not self._contents
-        has_other_messages = context.messages is not None and context.messages is not self._messages
+    async def request(
+        self,
+        context: RoundContext,
+        pauses: int,
+        history: list[Content] | None,
+        thread: list[dict[str, Any]] | None,
+        correction: Content | None,
+        change: HistoryChange | None,
+        added: list[Content],
+    ) -> None:
+        """Record a request that is about to be made, with what only its entry has of the conversation."""
         await self._record(
-            RequestEntry(
-                run_key=self._run_key,
-                round=context.round,
-                pauses=pauses,
-                provider=context.provider.name,
-                model=context.model,
-                endpoint=context.endpoint,
-                tool_choice=context.tool_choice,
-                ids=context.ids,
-                shape=self._layout,
-                history=context.contents if has_other_contents else None,
-                thread=context.messages if has_other_messages else None,
-                correction=self._correction,
-            )
+            RequestEntry,
+            round=context.round,
+            pauses=pauses,
+            provider=context.provider.name,
+            model=context.model,
+            endpoint=context.endpoint,
+            tool_choice=context.tool_choice,
+            ids=context.ids,
+            shape=self._layout,
+            history=history,
+            thread=thread,
+            correction=correction,
+            change=change,
+            added=added,
         )
-        self._correction = None
-        self.follow(context)
 
     async def response(
         self, context: RoundContext, pauses: int, turn: Turn, calls: Round, outcome: Outcome, cost: float
@@ -139,20 +190,18 @@ class Recorder:
         self._results = {result.call.id for result in calls.results_so_far}
         self._approvals = set()
         await self._record(
-            ResponseEntry(
-                run_key=self._run_key,
-                round=context.round,
-                pauses=pauses,
-                provider=context.provider.name,
-                model=context.model,
-                endpoint=context.endpoint,
-                assistant=calls.assistant,
-                calls=list(calls.calls),
-                results=[StoredResult.from_result(result) for result in calls.results_so_far],
-                usage=turn.usage,
-                outcome=outcome,
-                cost=cost,
-            )
+            ResponseEntry,
+            round=context.round,
+            pauses=pauses,
+            provider=context.provider.name,
+            model=context.model,
+            endpoint=context.endpoint,
+            assistant=calls.assistant,
+            calls=list(calls.calls),
+            results=[StoredResult.from_result(result) for result in calls.results_so_far],
+            usage=turn.usage,
+            outcome=outcome,
+            cost=cost,
         )
 
     async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
@@ -160,13 +209,65 @@ class Recorder:
         for call_id, decision in approvals.items():
             if call_id in self._approvals:
                 continue
-            await self._record(ApprovalEntry.of(self._run_key, call_id, decision))
+            approval = Approval(decision) if isinstance(decision, bool) else decision
+            await self._record(
+                ApprovalEntry,
+                call_id=call_id,
+                allow=approval.allow,
+                arguments=approval.arguments,
+                reason=approval.reason,
+            )
             self._approvals.add(call_id)
+
+    async def resumed(self, call_ids: Sequence[str]) -> None:
+        """Record that the calls of a round without results are about to run, of which some may have run before."""
+        await self._record(ResumeEntry, call_ids=call_ids)
+
+    async def start(self, call_id: str, *, is_once: bool) -> None:
+        """Confirm, before a call starts, that the run is still this worker's; record the start of a call of ``once``.
+
+        Raises:
+            Exception: what the checkpoint or its lease raised: the call must not start.
+        """
+        if is_once:
+            await self._record(StartEntry, call_id=call_id)
+        if self.lease is not None:
+            await self.lease.confirm()
+
+    @property
+    def fence(self) -> int | None:
+        """The number of the claim; None without one."""
+        return None if self.lease is None else self.lease.fence
+
+    async def message(self, content: Content, mail_id: str | None = None) -> None:
+        """Record a content that was sent to the run."""
+        await self._record(MessageEntry, content=content, mail_id=mail_id)
+
+    def nested(self, call_id: str) -> Checkpoint:
+        """Return the checkpoint of a run inside a call: it stores that run's entries in the log of this one."""
+        if self.outer is not None:  # the log is flat
+            return self.outer
+
+        async def record(entry: RunEntry) -> None:
+            try:
+                await self._record(NestedEntry, call_id=call_id, entry=entry)
+            except Exception as error:  # which that run's tool, or a tool around it, may take for its own failure
+                self._inner_failure = error
+                raise
+
+        async def checkpoint(entry: RunEntry) -> Lease | None:
+            if current_token() == self._token:
+                await record(entry)
+            else:  # that run has an event loop of its own, in the thread of a synchronous tool
+                await anyio.to_thread.run_sync(partial(from_thread.run, record, entry, token=self._token))
+            return None if self.lease is None else _InnerLease(self.lease)
+
+        return checkpoint
 
     async def result(self, result: ToolResult) -> None:
         """Record the result of a call, unless it is recorded."""
         if result.call.id not in self._results:
-            await self._record(ResultEntry(run_key=self._run_key, result=StoredResult.from_result(result)))
+            await self._record(ResultEntry, result=StoredResult.from_result(result))
             self._results.add(result.call.id)
 
     def may_show(self, event: Event) -> bool:

@@ -9,22 +9,23 @@ its entries (``from_entries``).
 A state comes back from outside of the program, so it is checked as a whole: the calls are those of the assistant's
 content and of no earlier one, and each has a result, awaits approval or its result, or waits for a call that does. A
 person who can write to the storage can still write another state that is consistent; ``dump(key)`` and ``load(data,
-key)`` exclude that. This module must not depend on storage.
+key)`` exclude that. This module must not depend on storage, nor on a clock: ``load`` gets the time.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
-from streamkit.execution.durable.entries import Replay, RunEntry, StoredCall, StoredResult, StoredUsage
+from streamkit.execution.durable.entries import NestedEntry, RunEntry, StoredCall, StoredResult, StoredUsage
 from streamkit.execution.one_call.prepare import describe_for_model
 from streamkit.execution.round.context import RoundContext
 from streamkit.execution.round.policies import Outcome
@@ -45,8 +46,10 @@ _MAX_DEPTH = 300
 class RunState(BaseModel):
     """A paused run, stored by ``model_dump_json`` and ``model_validate_json`` and resumed by ``run_loop(resume=)``.
 
-    It is a value: each time it is resumed, the remaining calls run. Your storage must ensure that it is resumed once. A
-    call has the same ``ToolContext.id`` at every attempt, to be used as idempotency key.
+    It is a value: each time it is resumed, the remaining calls run. Resumed with the ``checkpoint`` of a store it has
+    its place there (``position``), so that a second run from it ends with the store's error before it runs anything;
+    without one your storage must ensure that it is resumed once. A call has the same ``ToolContext.id`` at every
+    attempt, to be used as idempotency key.
 
     Attributes:
         version: of this format.
@@ -71,6 +74,14 @@ class RunState(BaseModel):
             calls without a result have to run.
         pauses: how often the provider had paused the response of this round.
         outcome: what the response means for the run, once its calls have results.
+        position: how many entries of the run were stored: the next one has this position.
+        started: the ids of calls of ``Tool(once=True)`` that have started; without a result they do not run again.
+        attempts: how often further calls may have run, by the call's id.
+        messages: the contents that were sent to the run and that no request contained.
+        nested: the entries of runs inside the calls without a result.
+        nested_calls: how many calls all runs inside of calls have made.
+        metadata: what the application needs to continue: the id of a message, the context of a trace. Any JSON, which
+            ``dump(key)`` signs with the state. It is ``run.metadata`` of the run that paused, and of a resumed one.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -96,6 +107,13 @@ class RunState(BaseModel):
     is_paused: bool = True
     pauses: Annotated[int, Field(ge=0, le=_MAX_ROUND, strict=True)] = 0
     outcome: Outcome = None
+    position: Annotated[int, Field(ge=0, strict=True)] = 0
+    started: list[str] = Field(default_factory=list)
+    attempts: dict[str, Annotated[int, Field(ge=1, strict=True)]] = Field(default_factory=dict)
+    messages: list[Content] = Field(default_factory=list)
+    nested: list[NestedEntry] = Field(default_factory=list)
+    nested_calls: Annotated[int, Field(ge=0, strict=True)] = 0
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
     # Not stored: a state may come back from a client, who must not approve calls with it.
     _approvals: dict[str, Approval] = PrivateAttr(default_factory=dict)
 
@@ -113,29 +131,39 @@ class RunState(BaseModel):
             raise ValueError(problem)
         return self
 
-    def dump(self, key: bytes | str | None = None) -> str:
+    def dump(self, key: bytes | str | None = None, *, expires: float | None = None) -> str:
         """Return the state as JSON, signed if there is a key.
 
         Args:
             key: a secret of the program; the same is passed to ``load``. Anybody else cannot change the state then, but
                 can read it.
+            expires: with a key, the time from which ``load`` refuses the state, such as ``time.time() + 86400``.
+
+        Raises:
+            UsageError: there is a time and no key, or one of them is none.
         """
         data = self.model_dump(mode="json")
         if key is None:
+            if expires is not None:
+                raise UsageError("a state expires only if it is signed: pass dump(key, expires=...)")
             return json.dumps(data)
-        return json.dumps({"state": data, "hmac_sha256": _sign(data, key)})
+        signed: dict[str, Any] = {"state": data}
+        if expires is not None:
+            signed["expires"] = _check_time("expires", expires)
+        return json.dumps({**signed, "hmac_sha256": _sign(signed, key)})
 
     @classmethod
-    def load(cls, data: str | bytes, key: bytes | str | None = None) -> RunState:
+    def load(cls, data: str | bytes, key: bytes | str | None = None, *, now: float | None = None) -> RunState:
         """Return the state that ``dump`` has written.
 
         Args:
             data: the JSON, possibly written again by a database.
             key: the key of ``dump``.
+            now: the time, of a state that expires: ``time.time()``, if ``dump`` got such a time.
 
         Raises:
             UsageError: there is a key and the state is not signed with it, or has been changed since; or there is a
-                signature and no key.
+                signature and no key; or it has expired, or would and there is no ``now``.
             pydantic.ValidationError: the state is damaged.
         """
         try:
@@ -149,13 +177,19 @@ class RunState(BaseModel):
             return cls.model_validate(stored)
         if not is_signed:
             raise UsageError("the state is not signed: it was not written by RunState.dump(key)")
-        state, signature = stored.get("state"), stored["hmac_sha256"]
+        signature = stored.pop("hmac_sha256")
         is_right = isinstance(signature, str) and hmac.compare_digest(
-            signature.encode("utf-8", "replace"), _sign(state, key).encode()
+            signature.encode("utf-8", "replace"), _sign(stored, key).encode()
         )
-        if not is_right or stored.keys() != {"state", "hmac_sha256"}:
+        if not is_right or not stored.keys() <= {"state", "expires"}:
             raise UsageError("the state was changed after it was signed, or was signed with another key: do not use it")
-        return cls.model_validate(state)
+        expires = stored.get("expires")
+        if expires is not None:
+            if now is None:
+                raise UsageError("the state expires: pass the time as load(data, key, now=time.time())")
+            if _check_time("now", now) >= expires:
+                raise UsageError(f"the state has expired at {expires!r}: the run must be started anew")
+        return cls.model_validate(stored.get("state"))
 
     @classmethod
     def from_entries(cls, entries: Iterable[RunEntry]) -> RunState:
@@ -172,6 +206,8 @@ class RunState(BaseModel):
             UsageError: there are none, they are of several runs, or some are missing.
             pydantic.ValidationError: they contradict each other.
         """
+        from streamkit.execution.durable.replay import Replay  # only a run that is continued needs it
+
         replay = Replay.of(entries)
         state = cls(**replay.fields)
         state._approvals = dict(replay.approvals)
@@ -190,9 +226,11 @@ class RunState(BaseModel):
                 for every call the run ends ``awaiting_results`` again.
 
         Raises:
-            UsageError: one is for a call that does not await it, a decision is neither a bool nor an ``Approval``, or a
-                value cannot be written as JSON.
+            UsageError: one is for a call that does not await it, or that has a decision already; a decision is neither
+                a bool nor an ``Approval``; or a value cannot be written as JSON.
         """
+        if twice := [call_id for call_id in approvals or {} if call_id in (results or {})]:
+            raise UsageError(f"the call {twice[0]} has a decision and a result: pass one of them")
         return AnsweredState(self, _check_approvals(self, approvals or {}), _check_results(self, results or {}))
 
     @property
@@ -250,6 +288,12 @@ class AnsweredState:
     state: RunState
     approvals: Mapping[str, Approval | bool]
     results: Mapping[str, ToolResult]
+
+
+def _check_time(name: str, seconds: Any) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+        raise UsageError(f"{name} must be a time in seconds, such as time.time(), not {seconds!r}")
+    return seconds
 
 
 def _sign(data: Any, key: bytes | str) -> str:
@@ -329,6 +373,8 @@ def _check_approvals(state: RunState, approvals: Mapping[str, Approval | bool]) 
     for call_id, approval in approvals.items():
         if call_id not in allowed:
             raise UsageError(f"no call {call_id!r} awaits approval; these do: {', '.join(allowed) or 'none'}")
+        if call_id in state.approvals:
+            raise UsageError(f"a decision on {call_id} is recorded: a call takes one")
         if not isinstance(approval, (Approval, bool)):
             raise UsageError(f"the approval of {call_id} must be True, False or an Approval, not {approval!r}")
     return {**approvals, **state.approvals}

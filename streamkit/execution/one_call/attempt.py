@@ -34,6 +34,7 @@ from streamkit.execution.one_call.background import (
     current_asyncio_task,
     is_event_loop_running,
 )
+from streamkit.execution.one_call.nested import current_call
 from streamkit.execution.one_call.prepare import (
     Approve,
     PreparedCall,
@@ -80,6 +81,9 @@ class ToolAttempt:
         turn: the turn that made the call.
         report: gets ``ToolRunning``, progress, and the warning of a thread that does not stop.
         around_call: called with the call and the function that calls the tool; None to call the tool itself.
+        number: of the attempt, from 1; ``ToolContext.attempt``.
+        fence: the number of the claim on a durable run.
+        is_canceled: ``cancel`` was called.
         thread: that of a synchronous tool, once it was started.
         is_abandoned: its thread did not stop when it should have.
         is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
@@ -91,17 +95,19 @@ class ToolAttempt:
     turn: Turn | None
     report: Report
     around_call: AroundCall | None = None
+    number: int = 1
+    fence: int | None = None
     thread: WorkerThread | None = field(default=None, init=False)
+    is_canceled: bool = field(default=False, init=False)
     is_abandoned: bool = field(default=False, init=False)
     is_over: bool = field(default=False, init=False)
     result: ToolResult | None = field(default=None, init=False)
     # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
     _scope: anyio.CancelScope = field(default_factory=partial(anyio.move_on_after, None), init=False)
-    _is_canceled: bool = field(default=False, init=False)
 
     def cancel(self) -> None:
         """Cancel the tool, also before it runs. The attempt ends without an exception, and without a result."""
-        self._is_canceled = True
+        self.is_canceled = True
         self._scope.cancel()
 
     async def run(self, seconds: float | None) -> ToolResult:
@@ -154,7 +160,7 @@ class ToolAttempt:
             if isinstance(error, anyio.get_cancelled_exc_class()):
                 if _is_cancelled_from_outside():
                     raise
-                if self._is_canceled:  # and asyncio has cancelled the task, as at the end of its event loop
+                if self.is_canceled:  # and asyncio has cancelled the task, as at the end of its event loop
                     return
                 message = f"{tool.name} was canceled by itself or by an operation that it awaited."
                 self.result = self._failed(error, message)
@@ -174,7 +180,7 @@ class ToolAttempt:
                 await _absorb_cancellations(task, cancellations)
         if has_value:
             self.result = ToolResult(call, "completed", value, metadata=self.prepared.metadata)
-        elif not self._is_canceled:
+        elif not self.is_canceled:
             abandoned = " Its thread cannot be stopped and may still finish." if self.is_abandoned else ""
             error_text = f"{tool.name} did not finish within {seconds:g} seconds.{abandoned}"
             self.result = ToolResult(call, "timed_out", error=error_text, metadata=self.prepared.metadata)
@@ -209,6 +215,8 @@ class ToolAttempt:
                 turn=self.turn,
                 progress=self.progress,
                 canceled=lambda: self.is_over,
+                attempt=self.number,
+                fence=self.fence,
             )
         function = tool.function
         assert function is not None  # noqa: S101 - prepare_call() has checked
@@ -225,6 +233,8 @@ class ToolAttempt:
                 value = await thread.result()
             except anyio.get_cancelled_exc_class():
                 self.is_over = True  # context.canceled becomes true: a tool that checks it has a moment to stop
+                if (call := current_call()) is not None:
+                    call.cancel()  # the runs that it makes have event loops of their own
                 try:
                     await thread.ends_within(_GRACE)
                 finally:

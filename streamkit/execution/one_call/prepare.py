@@ -45,6 +45,7 @@ __all__ = [
     "stopped_result",
     "to_result_event",
     "to_stopped_error",
+    "unknown_outcome_result",
 ]
 
 _log = logging.getLogger("streamkit")
@@ -233,6 +234,15 @@ def stopped_result(call: ToolCall, run_timeout: float | None = None, *, has_star
         reason = f"{verb} within the {run_timeout:g} seconds that all calls had together."
         return ToolResult(call, "timed_out", error=reason)
     return ToolResult(call, "canceled", error=CANCELED if has_started else "Not run: canceled before it began.")
+
+
+def unknown_outcome_result(call: ToolCall) -> ToolResult:
+    """Return the ``error`` of a call of ``once`` that had started when its run was stopped."""
+    reason = (
+        f"{call.name} was started before an interruption, and whether it has taken effect is unknown. It was not run"
+        " again. Check the outcome before you call it again."
+    )
+    return ToolResult(call, "error", error=reason, metadata={"effects_possible": True}, cause="failed")
 
 
 def reason_to_block(error: StreamError | None, finish: Finish | None = None) -> str:

@@ -27,6 +27,7 @@ from streamkit.providers.requests.request import CachePolicy, auto_mark, mark_co
 from streamkit.tools import OfferedTool, Tool, to_definitions
 
 __all__ = [
+    "BeforeEveryRequest",
     "BeforeFollowUp",
     "CreateStream",
     "OnOverflow",
@@ -201,6 +202,22 @@ CreateStream: TypeAlias = Callable[[RoundContext], Any]
 
 #: ``before_follow_up(context)``: called before each request but the first; what it returns replaces the context.
 BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeEveryRequest:
+    """A hook of ``before_follow_up`` that is called before the first request as well.
+
+    Attributes:
+        hook: ``async (context) -> RoundContext | None``.
+    """
+
+    hook: BeforeFollowUp
+
+    def __call__(self, context: RoundContext) -> Awaitable[RoundContext | None] | RoundContext | None:
+        """Call the hook."""
+        return self.hook(context)
+
 
 #: ``on_overflow(error, context)``: called when a request exceeds the model's context; what it returns replaces the
 #: context, and the request is made again.

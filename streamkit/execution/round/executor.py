@@ -22,6 +22,7 @@ from streamkit.errors import UsageError
 from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
 from streamkit.execution.one_call.attempt import AroundCall, ToolAttempt
 from streamkit.execution.one_call.background import CallTasks, EventQueue
+from streamkit.execution.one_call.nested import OuterRun, RunningCall
 from streamkit.execution.one_call.prepare import (
     Approve,
     PreparedCall,
@@ -55,6 +56,10 @@ class ResultRecorder(Protocol):
         """Record decisions on calls, by the call's id, before the calls run."""
         ...
 
+    async def start(self, call_id: str, *, is_once: bool) -> None:
+        """Confirm, before a call starts, that it may; record the start of a call of ``once``."""
+        ...
+
     async def result(self, result: ToolResult) -> None:
         """Record the result of a call, unless it is recorded."""
         ...
@@ -72,6 +77,7 @@ class ExecutionOptions(Struct, frozen=True):
         approve: called for tools with ``approval="ask"``.
         around_call: called instead of each tool, with the function that calls the tool.
         recorder: gets approvals and results before they have an effect; None if the run is not recorded.
+        run: the run that makes the calls, for runs inside of them; None outside of a run.
 
     Raises:
         UsageError: a function is none, or the layout is unknown.
@@ -85,6 +91,7 @@ class ExecutionOptions(Struct, frozen=True):
     approve: Approve | None = None
     around_call: AroundCall | None = None
     recorder: ResultRecorder | None = None
+    run: OuterRun | None = None
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
@@ -347,8 +354,10 @@ class Executor:
         else:
             self.round.start_early(prepared.call)
         # Made here, so that the call can be cancelled: its task may start only later.
+        options, run = self._options, self._options.run
+        number, fence = (1, None) if run is None else (run.attempt(prepared.call.id), run.fence)
         self._attempts[position] = ToolAttempt(
-            prepared, self._options.deps, self.round.turn, self._report, self._options.around_call
+            prepared, options.deps, self.round.turn, self._report, options.around_call, number, fence
         )
         return position
 
@@ -394,20 +403,27 @@ class Executor:
         attempt, calls = self._attempts[position], self._calls
         assert calls is not None  # noqa: S101 - it has started this
         place = OccupiedPlace(self._schedule)
+        call, run, recorder = self._prepared[position].call, self._options.run, self._options.recorder
+        running = None if run is None else RunningCall(call.id, run)
         try:
-            await attempt.run_here(self._options.timeouts.call)
-            if attempt.result is not None and self._options.recorder is not None:
-                await self._record(attempt.result)
+            if recorder is not None and not await self._may_start(position, recorder):
+                return
+            if not attempt.is_canceled:
+                await attempt.run_here(self._options.timeouts.call)
+            if attempt.result is not None and recorder is not None:
+                await self._record(attempt.result, recorder)
             if attempt.result is not None:
                 self._set_result(position, attempt.result)
             elif not calls.is_closed:  # else all are cancelled, and ``finalize`` gives each its result
-                self._set_result(position, stopped_result(self._prepared[position].call, has_started=True))
+                self._set_result(position, stopped_result(call, has_started=True))
         except anyio.get_cancelled_exc_class():
             if attempt.result is not None:  # it ended all the same
                 self._set_result(position, attempt.result)
             raise
         finally:
             place.schedule = None
+            if running is not None:
+                running.end()
             del self._attempts[position]
             thread = attempt.thread
             if attempt.is_abandoned and thread is not None:
@@ -426,15 +442,20 @@ class Executor:
         if following is None or self._schedule.can_start(self):
             self._wake.set()
 
-    async def _record(self, result: ToolResult) -> None:
-        """Record the result of a call that ran, before a conflicting call may start; if that raises, stop all calls.
-
-        A cancellation waits for it: the call has had its effects and must not run again.
-        """
-        assert self._options.recorder is not None  # noqa: S101 - the caller has checked
+    async def _may_start(self, position: int, recorder: ResultRecorder) -> bool:
+        """Have the start of a call confirmed, and return True; if that raises, stop all calls."""
         try:
-            with anyio.CancelScope(shield=True):
-                await self._options.recorder.result(to_sendable_result(result))
+            await recorder.start(self._prepared[position].call.id, is_once=self._prepared[position].tool.once)
+        except Exception as error:
+            self.started.discard(position)
+            self._stop(error)
+        return self._defect is None
+
+    async def _record(self, result: ToolResult, recorder: ResultRecorder) -> None:
+        """Record the result of a call that ran, before a conflicting call may start; if that raises, stop all calls."""
+        try:
+            with anyio.CancelScope(shield=True):  # the call has had its effects and must not run again
+                await recorder.result(to_sendable_result(result))
         except Exception as error:
             self._stop(error)
 

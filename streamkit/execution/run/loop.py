@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
+from msgspec import structs
 from pydantic import TypeAdapter
 
 from streamkit import providers
@@ -17,6 +18,7 @@ from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.executors import Schedule, to_schedule
 from streamkit.execution.one_call.attempt import AroundCall
+from streamkit.execution.one_call.nested import RunningCall, current_call
 from streamkit.execution.one_call.prepare import Approve, awaits_client
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, RoundContext, Target
 from streamkit.execution.round.executor import ExecutionOptions
@@ -160,11 +162,13 @@ def run_loop(
         cache=cache,
         budget=Budget.of(budget),
     )
+    call = current_call()
+    target = Target("" if provider is None else provider, model, endpoint)
     if resume is not None:
         if history is not None or thread is not None or run_key is not None or tool_choice is not None:
             raise UsageError("a resumed run has its history, thread, run_key and tool_choice from its state")
-        target = Target("" if provider is None else provider, model, endpoint)
-        return Run(_resume_run(resume, target, options, ids))
+        resumed = _resume_run(resume, target, options, ids, call)
+        return Run(resumed) if call is None else _create_inner_run(resumed, call)
     contents, messages = to_conversation(history, thread)
     if provider is None:
         raise UsageError("run_loop needs provider=, the name of the provider whose stream create_new_stream returns")
@@ -185,7 +189,20 @@ def run_loop(
         output=options.output,
         cache=cache,
     )
-    return Run(_create_state(context, options, run_key if run_key is not None else secrets.token_urlsafe(12)))
+    if call is None:
+        return Run(_create_state(context, options, run_key or secrets.token_urlsafe(12), None))
+    run_key = run_key or call.next_run_key()
+    if options.checkpoint is None and (entries := call.run.inner_entries(run_key)):
+        resume = RunState.from_entries(entries)  # an earlier attempt of the call has made a part of it
+        return _create_inner_run(_resume_run(resume, target, options, ids, call), call)
+    return _create_inner_run(_create_state(context, options, run_key, call), call)
+
+
+def _create_inner_run(state: LoopState, call: RunningCall) -> Run[Any]:
+    """Return a run that is made in a call: it ends with that."""
+    run: Run[Any] = Run(state)
+    call.add(run.cancel)
+    return run
 
 
 def to_conversation(
@@ -214,7 +231,9 @@ def to_conversation(
     return contents, messages
 
 
-def _resume_run(resume: RunState | AnsweredState, target: Target, options: LoopOptions, ids: IdPolicy) -> LoopState:
+def _resume_run(
+    resume: RunState | AnsweredState, target: Target, options: LoopOptions, ids: IdPolicy, call: RunningCall | None
+) -> LoopState:
     """Return the first state of a resumed run.
 
     Args:
@@ -222,6 +241,7 @@ def _resume_run(resume: RunState | AnsweredState, target: Target, options: LoopO
         target: what is requested; its fields that are not set are the state's.
         options: how rounds are made.
         ids: the id policy.
+        call: the call that it is made in.
 
     Raises:
         UsageError: the state cannot be resumed with these arguments.
@@ -260,12 +280,12 @@ def _resume_run(resume: RunState | AnsweredState, target: Target, options: LoopO
         options.output,
         options.cache,
     )
-    loop_state = _create_state(context, options, state.run_key)
+    loop_state = _create_state(context, options, state.run_key, call)
     loop_state.resume(state, answered.approvals, answered.results)
     return loop_state
 
 
-def _create_state(context: RoundContext, options: LoopOptions, run_key: str) -> LoopState:
+def _create_state(context: RoundContext, options: LoopOptions, run_key: str, call: RunningCall | None) -> LoopState:
     """Return the first state of a run.
 
     Raises:
@@ -276,7 +296,17 @@ def _create_state(context: RoundContext, options: LoopOptions, run_key: str) -> 
     if options.turn != TurnOptions():
         # A turn rejects wrong limits and leaked_markup; this one makes run_loop reject them at once.
         Turn(context.provider, limits=options.turn.limits, leaked_markup=options.turn.leaked_markup)
-    return LoopState(context, options, run_key)
+    if call is None:
+        return LoopState(context, options, run_key)
+    if options.budget.price is None:
+        options = structs.replace(options, budget=structs.replace(options.budget, price=call.run.price))
+    checkpoint = call.run.inner_checkpoint(call.call_id) if options.checkpoint is None else None
+    if checkpoint is not None:
+        options = structs.replace(options, checkpoint=checkpoint)
+    state = LoopState(context, options, run_key, call.run)
+    if checkpoint is not None and state.recorder is not None:
+        state.recorder.outer = checkpoint
+    return state
 
 
 _ID_POLICIES = get_args(IdPolicy)

@@ -18,17 +18,17 @@ from msgspec import structs
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
-from streamkit.execution.durable.recorder import Recorder
 from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
+from streamkit.execution.one_call.nested import OuterRun
+from streamkit.execution.one_call.prepare import awaits_client, unknown_outcome_result
 from streamkit.execution.round.context import RoundContext, check_hook
 from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
-from streamkit.execution.round.thread_update import ThreadUpdate
+from streamkit.execution.run.conversation import Conversation
 from streamkit.execution.run.options import LoopOptions, Spending, count_calls
 from streamkit.execution.run.request import StreamRequest
-from streamkit.history import Content
 from streamkit.history.content import TextBlock
 from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
@@ -41,60 +41,11 @@ if TYPE_CHECKING:
 __all__ = [
     "LoopState",
     "ResumedRound",
-    "RunWarnings",
 ]
 
 
 _LAST_ROUND = "Not run: this was the last round, in which no such tool can be called."
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
-
-
-class RunWarnings:
-    """The warnings of a run so far. Those of its current turn are read from the turn, which adds more of them.
-
-    Attributes:
-        turn: the current turn; None between two turns.
-    """
-
-    def __init__(self) -> None:
-        self.turn: Turn | None = None
-        self._warnings: list[StreamWarning] = []
-        self._of_turn = 0  # how many of the turn's are among these
-        self._unrendered: Callable[[], ThreadUpdate] | None = None  # of an answer whose warnings are not among these
-        self._reported_changes: set[str] = set()
-
-    def all(self) -> list[StreamWarning]:
-        """Return the warnings; the list itself, to which others may be added."""
-        if self.turn is not None:
-            added = self.turn.warnings[self._of_turn :]
-            self._of_turn += len(added)
-            self._warnings += added
-        if self._unrendered is not None:
-            render, self._unrendered = self._unrendered, None
-            self.add(render().warnings)
-        return self._warnings
-
-    def add(self, warnings: Sequence[StreamWarning]) -> None:
-        """Add warnings; each change of content once a run, because every round renders the history again."""
-        for warning in warnings:
-            if warning.code != "content_changed" or warning.message not in self._reported_changes:
-                self.all().append(warning)
-                if warning.code == "content_changed":
-                    self._reported_changes.add(warning.message)
-
-    def add_changes_of(self, render: Callable[[], ThreadUpdate]) -> None:
-        """Add, when the warnings are read, those about the changes that rendering makes to an answer.
-
-        Args:
-            render: returns what the answer adds to the conversation.
-        """
-        self.all()
-        self._unrendered = render
-
-    def end_turn(self) -> None:
-        """Add the last warnings of the current turn."""
-        self.all()
-        self.turn, self._of_turn = None, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +56,23 @@ class ResumedRound:
         calls: its calls, and the results so far.
         approvals: decisions, by the call's id.
         results: those that come from the client, by the call's id.
+        repeated: the ids of calls that may have run before and run once more.
     """
 
     calls: Round
     approvals: Mapping[str, Approval | bool]
     results: Mapping[str, ToolResult]
+    repeated: list[str]
 
 
-class LoopState:
+class LoopState(Conversation):
     """The state of one run.
 
     Args:
         context: what the first request is made from.
         options: how rounds are made.
         run_key: the stable name of the run.
+        outer: the run that this one is inside of; None if it is inside of none.
 
     Attributes:
         options: how rounds are made.
@@ -138,28 +92,24 @@ class LoopState:
         pauses: how often the provider had paused the round that is continued with a request.
         recorder: makes the entries of the run; None if it has no ``checkpoint``.
         deadline: when its time limit passes, by the event loop's clock; infinity without one.
+        metadata: the application's, for the state of the run.
     """
 
-    def __init__(self, context: RoundContext, options: LoopOptions, run_key: str) -> None:
-        self.context: RoundContext = context
-        self.contents: list[Content] = []
-        self.results: list[ToolResult] = []
+    def __init__(
+        self, context: RoundContext, options: LoopOptions, run_key: str, outer: OuterRun | None = None
+    ) -> None:
+        super().__init__(context, options, run_key, outer)
         self.turn: Turn | None = None
-        self._warnings = RunWarnings()
         self.ended: Ended | None = None
         self.rounds: int = 0
         self.pending: list[ToolCall] = []
         self.state: RunState | None = None
-        self.run_key = run_key
-        self.options = options
-        self.layout = options.execution.layout
         self._fallbacks = options.retries.targets()
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
-        self._spending = Spending(options.budget)
+        self._spending = Spending(options.budget, outer=outer)
         self._on_overflow = options.retries.on_overflow  # None once it was called
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
-        self.deadline: float = inf
         self._output: RunOutput[Any] | None = None
         if options.output is not None:
             from streamkit.execution.run.output import RunOutput  # most runs have none
@@ -170,22 +120,20 @@ class LoopState:
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
         self.pauses: int = 0
-        self.recorder: Recorder | None = None
-        if options.checkpoint is not None:
-            self.recorder = Recorder(options.checkpoint, run_key, self.layout)
+        self.metadata: dict[str, Any] = {}
+        self._inner_calls = 0
 
     def resume(
         self, state: RunState, approvals: Mapping[str, Approval | bool], results: Mapping[str, ToolResult]
     ) -> None:
         """Start from a run that was left."""
-        self.contents = list(state.contents)
-        count = count_calls(state, without=None if self._output is None else OUTPUT_TOOL)
-        self._spending = Spending(self.options.budget, state.usage, state.cost, count)
+        self.restore(state)
+        count = count_calls(state, without=None if self._output is None else OUTPUT_TOOL) + state.nested_calls
+        self._spending = Spending(self.options.budget, state.usage, state.cost, count, self._outer)
         self._breaker = CircuitBreaker(state.failures)
         self.pauses = state.pauses
-        if self.recorder is not None:
-            self.recorder.follow(self.context)
-            self.recorder.resume([result.call_id for result in state.results], state.approvals)
+        self._inner_calls = state.nested_calls
+        self.metadata = dict(state.metadata)
         if self._output is not None:
             self._output.restore(state.calls, state.results)
         if state.assistant is None:
@@ -196,7 +144,20 @@ class LoopState:
         texts = [block for part in [*parts, state.assistant] for block in part.blocks if isinstance(block, TextBlock)]
         self._previous_text = "".join([block.text for block in texts if not block.metadata.get("refusal")])
         self.resumed_outcome = state.outcome
-        self.resumed = ResumedRound(state.to_round(self.context, self.layout), approvals, results)
+        calls_left, tools = state.to_round(self.context, self.layout), self.offered_tools()
+        repeated: list[str] = []
+        for position in calls_left.open_positions:
+            call = calls_left.calls[position]
+            tool = tools.get(call.name)
+            if tool is None or state.is_paused or awaits_client(call, tools):
+                continue
+            if tool.once and call.id in state.started:
+                result = calls_left.set_result(position, unknown_outcome_result(call))
+                calls_left.blocked_results += [] if result is None else [result]
+            elif not tool.once and (tool.approval == "allow" or call.id in state.approvals):
+                repeated.append(call.id)
+        self.attempts.update(repeated)
+        self.resumed = ResumedRound(calls_left, approvals, results, repeated)
 
     @property
     def schedule(self) -> Scheduler:
@@ -295,10 +256,6 @@ class LoopState:
             blocked = dict.fromkeys([call.id for call in self._spending.count_calls(counted)], _NO_CALLS_LEFT)
         return Round(turn, shape=self.layout, blocked=blocked, options=context.render_options)
 
-    def add_warnings(self, warnings: Sequence[StreamWarning]) -> None:
-        """Add warnings; each change of content once a run."""
-        self._warnings.add(warnings)
-
     def create_request(self, pauses: int) -> StreamRequest:
         """Return the next request of the round.
 
@@ -343,9 +300,11 @@ class LoopState:
         shortened: RoundContext | None = None
         with anyio.CancelScope(deadline=self.deadline):
             shortened = await check_hook("on_overflow", hook(error, context), context)
-        if shortened is not None and self.recorder is not None:
-            await self.recorder.request(shortened, self.pauses)
-        return shortened
+        if shortened is not None:
+            self.replace_context(shortened)
+            await self.record_request(self.pauses)
+            return self.context
+        return None
 
     def _release_turn(self) -> None:
         """Keep the text and usage of the last turn, and release it."""
@@ -386,6 +345,7 @@ class LoopState:
             timeouts=structs.replace(execution.timeouts, run=remaining),
             deps=self.context.deps,
             recorder=self.recorder,
+            run=self,
         )
         return Execution(calls, options, approvals=approvals, results=results, pause_for_approval=True)
 
@@ -404,38 +364,8 @@ class LoopState:
                 return error
             self.ended = None
             if is_answered:
-                message = self._output.correction(error)
-                self.append(self.context.message_update(message), is_round_over=False)
-                if self.recorder is not None:
-                    self.recorder.correct(message)
+                self.correct(self._output.correction(error))
         return None
-
-    def append(self, update: ThreadUpdate, *, is_round_over: bool) -> None:
-        """Append the update of a round, or of a part of one."""
-        self.contents += update.contents
-        self.results += update.results
-        self.add_warnings(update.warnings)
-        self.context = self.context.with_update(update, is_round_over=is_round_over)
-        if self.recorder is not None:
-            self.recorder.follow(self.context)
-
-    def append_answer(self, turn: Turn, *, is_round_over: bool) -> None:
-        """Append a turn without calls.
-
-        Its messages are needed by a run with a ``thread`` only. Else they would be rendered for the warnings alone,
-        which is done when these are read.
-        """
-        layout, context = self.layout, self.context
-
-        def update() -> ThreadUpdate:
-            return Round(turn, shape=layout, options=context.render_options).update()
-
-        if context.messages is not None:
-            self.append(update(), is_round_over=is_round_over)
-            return
-        self._warnings.add_changes_of(update)
-        content = turn.content
-        self.append(ThreadUpdate([], [content] if content.blocks else [], []), is_round_over=is_round_over)
 
     def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
@@ -461,6 +391,10 @@ class LoopState:
             failures=self._breaker.failures,
             pauses=self.pauses,
             outcome=outcome,
+            position=0 if self.recorder is None else self.recorder.position,
+            messages=list(self.inbox),
+            nested_calls=self._inner_calls,
+            metadata=self.metadata,
         )
 
     def reason_to_end(self, outcome: Outcome, results: Sequence[ToolResult], *, is_last: bool) -> Ended | None:
@@ -480,8 +414,31 @@ class LoopState:
         return "breaker" if self._breaker.trips(results) else None
 
     def is_over_budget(self) -> bool:
-        """Return True if the run has spent more than it may."""
+        """Return True if the run, or one around it, has spent more than it may."""
         return self._spending.is_over_budget(self.turn)
+
+    # ---------------------------------------------------------------- its calls, and runs inside them
+
+    @property
+    def price(self) -> Callable[[Turn], float] | None:
+        """The prices of its budget."""
+        return self.options.budget.price
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many calls its budget, and those around it, still cover; None without a limit."""
+        return self._spending.calls_left
+
+    def spend(self, usage: Usage, cost: float) -> None:
+        """Count what a turn of an inner run has used."""
+        self._spending.add_usage(usage, cost)
+        if self._outer is not None:
+            self._outer.spend(usage, cost)
+
+    def spend_calls(self, calls: int) -> None:
+        """Count calls of an inner run."""
+        self._inner_calls += calls
+        self._spending.add_calls(calls)
 
     def check_usage(self, turn: Turn | None) -> list[Event]:
         """Return a warning, once a run, if a turn without usage keeps the budget from being checked."""
@@ -489,6 +446,28 @@ class LoopState:
             return []
         message = f"{turn.provider.name} reported no usage, so this turn does not count for the budget"
         return [self.warn("usage_unknown", message)]
+
+    async def reopens(self) -> bool:
+        """Return True if the run goes on, although the model has ended it, because something was sent to it."""
+        is_limited = self.is_out_of_time() or self.is_over_budget() or self.context.round >= self.options.max_rounds
+        if self.ended not in ("answered", "refusal", "filtered", "length") or is_limited or not await self.receive():
+            return False
+        self.ended = None
+        self._final_result = None
+        if self._output is not None:
+            self._output.clear()
+        return True
+
+    def close(self) -> None:
+        """Take nothing more that is sent, and count the last turn in the budget of the run around this one."""
+        self._spending.count_outside(self.turn)
+        self.close_inbox(is_kept=self.state is not None)
+
+    async def record_response(self, turn: Turn, calls: Round, outcome: Outcome) -> None:
+        """Record a response, before any of its calls starts."""
+        if self.recorder is not None:
+            cost = self._spending.turn_cost(turn)
+            await self.recorder.response(self.context, self.pauses, turn, calls, outcome, cost)
 
     def warn(self, code: str, message: str, call_id: str | None = None) -> Warned:
         """Add a warning of the run, and return its event."""

@@ -20,6 +20,7 @@ from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.round.executor import ExecutionOptions, check_callable
 from streamkit.history import ToolCallBlock, ToolResponseBlock
@@ -130,24 +131,53 @@ class Spending:
         reports: the usage of the turns before.
         cost: what these have cost.
         calls: how many calls their turns made.
+        outer: the run around this one, in whose budget it counts too.
     """
 
-    def __init__(self, budget: Budget, reports: Sequence[Usage] = (), cost: float = 0.0, calls: int = 0) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        reports: Sequence[Usage] = (),
+        cost: float = 0.0,
+        calls: int = 0,
+        outer: OuterRun | None = None,
+    ) -> None:
         self._budget = budget
+        self._outer = outer
+        self._counted_turn: Turn | None = None  # the last one that counts in the outer budget
         self._reports = list(reports)
         self._tokens = sum([_count_tokens(usage) for usage in reports])  # adding them up each round would take longer
         self._cost = cost  # of the turns that were priced
         self._calls = calls
         self._priced_turn: Turn | None = None  # the last of them
+        self._turn_cost = 0.0  # of that
         self._is_usage_unknown = False  # and that was reported
 
     def add(self, turn: Turn) -> None:
         """Count the current turn among those before."""
+        self.count_outside(turn)
         self.cost(turn)
         self._priced_turn = None
         if turn.usage is not None:
-            self._reports.append(turn.usage)
-            self._tokens += _count_tokens(turn.usage)
+            self.add_usage(turn.usage)
+
+    def add_usage(self, usage: Usage, cost: float = 0.0) -> None:
+        """Count the tokens of a turn, and the cost of one of an inner run."""
+        self._reports.append(usage)
+        self._tokens += _count_tokens(usage)
+        self._cost += cost
+
+    def count_outside(self, turn: Turn | None) -> None:
+        """Count the current turn, once it is over, in the budget of the run around this one."""
+        if self._outer is None or turn is None or turn is self._counted_turn or turn.usage is None or not turn.closed:
+            return
+        self._counted_turn = turn
+        self._outer.spend(turn.usage, self.turn_cost(turn))
+
+    def turn_cost(self, turn: Turn) -> float:
+        """Return what the current turn alone has cost."""
+        self.cost(turn)
+        return self._turn_cost if turn is self._priced_turn else 0.0
 
     def reports(self, turn: Turn | None) -> list[Usage]:
         """Return the usage of each turn that reported any."""
@@ -157,18 +187,35 @@ class Spending:
         """Return the cost of all turns with usage. Each is priced once."""
         if turn is not None and turn is not self._priced_turn and turn.closed and turn.usage is not None:
             self._priced_turn = turn
-            self._cost += self._budget.price_of(turn)
+            self._turn_cost = self._budget.price_of(turn)
+            self._cost += self._turn_cost
         return self._cost
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many calls may still run, in the budget of the run around this one too; None if that is not limited."""
+        own = None if self._budget.calls is None else max(0, self._budget.calls - self._calls)
+        outer = None if self._outer is None else self._outer.calls_left
+        return own if outer is None else outer if own is None else min(own, outer)
+
+    def add_calls(self, calls: int) -> None:
+        """Count calls that may run, also in the budget of the run around this one."""
+        self._calls += calls
+        if self._outer is not None:
+            self._outer.spend_calls(calls)
 
     def count_calls(self, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
         """Count the calls of a turn; return those that may not run, because none is left for them."""
-        left = len(calls) if self._budget.calls is None else max(0, self._budget.calls - self._calls)
-        self._calls += len(calls)
-        return calls[left:]
+        left = self.calls_left
+        self.add_calls(len(calls))
+        return [] if left is None else calls[left:]
 
     def is_over_budget(self, turn: Turn | None) -> bool:
         """Return True if all turns together have spent more than a limit."""
         if self._budget.calls is not None and self._calls > self._budget.calls:
+            return True
+        self.count_outside(turn)
+        if self._outer is not None and self._outer.is_over_budget():
             return True
         tokens = self._tokens + (_count_tokens(turn.usage) if turn is not None and turn.usage is not None else 0)
         return self._budget.is_exceeded(tokens, self.cost(turn))

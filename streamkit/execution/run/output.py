@@ -93,6 +93,10 @@ class RunOutput(Generic[T]):
         self._failures += error is not None
         return error
 
+    def clear(self) -> None:
+        """Forget the output, because the run goes on after it."""
+        self.value, self.is_set = None, False
+
     @property
     def may_correct(self) -> bool:
         """True if the model may correct a wrong output in a further round."""

@@ -13,7 +13,7 @@ scope is open while the reader has control, so a run may be kept open across a `
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
 from types import TracebackType
 from typing import (
     Any,
@@ -26,12 +26,11 @@ from typing_extensions import TypeVar
 
 from streamkit.calls import Ended, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
-from streamkit.events import Event, RoundFinished
+from streamkit.events import Event, RoundFinished, RoundStarted
 from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.background import is_event_loop_running
 from streamkit.execution.one_call.prepare import to_result_event
-from streamkit.execution.round.context import check_hook
 from streamkit.execution.round.policies import (
     MAX_FAILURES,
     Outcome,
@@ -66,12 +65,12 @@ async def run_rounds(state: LoopState) -> Batches:
         state.start_clock()
         if state.resumed is not None:
             yield _finish_resumed_round(state, state.resumed)
-        while state.ended is None:
-            if state.context.round > 0 and not state.pauses:
+        while state.ended is None or await state.reopens():
+            if not state.pauses:
                 with anyio.CancelScope(deadline=state.deadline):
-                    for hook in state.options.before_follow_up:
-                        context = await check_hook("before_follow_up", hook(state.context), state.context)
-                        state.context = context or state.context
+                    if state.recorder is None or state.recorder.position > 0:
+                        await state.receive()
+                    await state.call_hooks()
                 if state.is_out_of_time():
                     state.ended = "timed_out"
                     break
@@ -81,14 +80,17 @@ async def run_rounds(state: LoopState) -> Batches:
         raise
     finally:
         state.ended = state.ended or "canceled"
+        state.close()
 
 
 async def _run_round(state: LoopState) -> Batches:
     started: list[Event] = [state.start_round()]
     for pauses in range(state.pauses, MAX_PAUSES + 1):
         state.pauses = pauses
-        if state.recorder is not None:
-            await state.recorder.request(state.context, pauses)
+        has_mail = state.recorder is not None and state.recorder.position == 0  # the first entry gives the lease
+        await state.record_request(pauses)
+        if has_mail and await state.receive():
+            await state.record_request(pauses)
         if started:
             yield started
             started = []
@@ -120,7 +122,7 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
     # With a checkpoint nothing runs for a response that is not recorded: after a crash it would be another one.
     # With a budget of calls none starts that may not be covered.
     may_start_early = not is_last and state.layout == "batched" and state.recorder is None
-    may_start_early = may_start_early and state.options.budget.calls is None
+    may_start_early = may_start_early and state.calls_left is None
     is_eager = may_start_early and any(map(can_start_eagerly, state.offered_tools().values()))
     try:
         yield request.batches(start_early if is_eager else None)
@@ -140,8 +142,7 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
         calls: Round | None = None
         if execution is None and (has_calls or state.recorder is not None):
             calls = state.create_round(turn, state.context)
-            if state.recorder is not None:
-                await state.recorder.response(state.context, state.pauses, turn, calls, outcome, state.cost)
+            await state.record_response(turn, calls, outcome)
         is_handled = True
         if execution is None and not has_calls:
             state.append_answer(turn, is_round_over=outcome != "pause")
@@ -190,21 +191,27 @@ async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) 
 async def _finish_resumed_round(state: LoopState, resumed: ResumedRound) -> Batches:
     """Run the remaining calls of the round in which the run was left."""
     if state.recorder is not None:
+        if resumed.calls.open_positions:
+            await state.recorder.resumed(resumed.repeated)
         await state.recorder.approvals(resumed.approvals)
     execution = state.create_execution(resumed.calls, resumed.approvals, resumed.results)
     try:
         await execution.__aenter__()
-        yield _run_tools(state, execution, state.resumed_outcome)
+        yield _run_tools(state, execution, state.resumed_outcome, [RoundStarted(state.context.round)])
     finally:
         await execution.aclose()
     state.pauses = state.pauses + 1 if state.resumed_outcome == "pause" else 0
 
 
-async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -> Batches:
+async def _run_tools(
+    state: LoopState, execution: Execution, outcome: Outcome, first_events: Sequence[Event] = ()
+) -> Batches:
     """Run the remaining calls of a round, append the update, and decide whether the run ends with it."""
     is_last = state.is_last_round
     has_reader_left = True
     try:
+        if first_events:
+            yield first_events
         while events := await execution.next_batch():
             if state.recorder is not None:
                 await state.recorder.results_of(events)
@@ -221,6 +228,7 @@ async def _run_tools(state: LoopState, execution: Execution, outcome: Outcome) -
             if execution.ended:
                 state.append(execution.update, is_round_over=outcome != "pause")
     if execution.paused:
+        await state.record_inbox()
         state.pause(execution, outcome)
         return
     update = execution.update if execution.update.results else None
@@ -361,6 +369,11 @@ class Run(Generic[Out]):
         return self._state.state
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        """What the application keeps with the run, any JSON: the ``metadata`` of ``run.state`` and of a resumed run."""
+        return self._state.metadata
+
+    @property
     def warnings(self) -> list[StreamWarning]:
         """All irregularities: of every turn, of requests and rendering, and of running the tools."""
         return list(self._state.warnings)
@@ -401,6 +414,22 @@ class Run(Generic[Out]):
             raise UsageError("an event loop is running here: await the run instead of run_sync()")
         return anyio.run(self._run_unwatched)
 
+    def send(self, content: Content) -> None:
+        """Add a content to the conversation of the run while it works, from any task or thread.
+
+        The next request contains it, after the results of the round before, never between a call and its result. If the
+        model ends the run before, there is one more round, unless a limit of the run excludes that. It is then the last
+        of ``run.contents``, and of a run that pauses it is in ``run.state``. A run with a ``checkpoint`` records it
+        when it is added: to a run of a store, and from another process, ``store.send(run_key, content)`` sends it.
+
+        Args:
+            content: the content, such as ``Content.human("Only the first three.")``.
+
+        Raises:
+            UsageError: the run has ended, or it is no ``Content``.
+        """
+        self._state.send(content)
+
     def cancel(self) -> None:
         """End the run from any task or thread, as a stop button does; its reader's loop ends without an exception.
 
@@ -413,6 +442,7 @@ class Run(Generic[Out]):
     async def aclose(self) -> None:
         """Close the stream and cancel the tools, and wait for the end of both. Idempotent."""
         await self._reader.aclose()
+        self._state.close()
         if self._events is not None:
             await self._events.aclose()
         self._state.ended = self.ended or "canceled"

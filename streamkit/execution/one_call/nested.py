@@ -1,0 +1,116 @@
+"""Runs inside the calls of another run: the call that a task is in, and what a run inside it takes from there.
+
+A run that a tool makes has its key from the call's id, so that it is the same one at every attempt of the call. It
+counts in the budget of the run around it, stores its entries with that run's, and ends with the call
+(``docs/rules.md``, "Runs inside tools"). This module must not depend on how a run is made or stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from streamkit.calls import Usage
+
+__all__ = ["OuterRun", "RunningCall", "current_call"]
+
+
+class OuterRun(Protocol):
+    """A run, as its calls and the runs inside them use it (``run.loop_state.LoopState``)."""
+
+    @property
+    def fence(self) -> int | None:
+        """The number of the claim on it; None without one."""
+        ...
+
+    def attempt(self, call_id: str) -> int:
+        """Return the number of the attempt at a call, from 1."""
+        ...
+
+    @property
+    def price(self) -> Callable[[Any], float] | None:
+        """The prices of its budget."""
+        ...
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many calls its budget still covers; None without a limit."""
+        ...
+
+    def is_over_budget(self) -> bool:
+        """Return True if it has spent more than it may."""
+        ...
+
+    def spend(self, usage: Usage, cost: float) -> None:
+        """Count what a turn of an inner run has used."""
+        ...
+
+    def spend_calls(self, calls: int) -> None:
+        """Count calls of an inner run."""
+        ...
+
+    def inner_checkpoint(self, call_id: str) -> Any:
+        """Return the checkpoint of a run inside a call; None if this run has none."""
+        ...
+
+    def inner_entries(self, run_key: str) -> list[Any]:
+        """Remove and return the stored entries of a run inside a call; none if it is new."""
+        ...
+
+
+class RunningCall:
+    """A call that runs in the current task, and in those that it starts.
+
+    Args:
+        call_id: the canonical id.
+        run: the run that makes it.
+    """
+
+    def __init__(self, call_id: str, run: OuterRun) -> None:
+        self.call_id = call_id
+        self.run = run
+        self._inner: list[Callable[[], object]] = []  # that cancel the runs inside
+        self._is_over = self._is_canceled = False
+        self._calls: set[RunningCall] = set()  # of these runs, at any depth
+        self._outer = _running_call.get()
+        if self._outer is not None:
+            self._outer._calls.add(self)
+        _running_call.set(self)
+
+    def next_run_key(self) -> str:
+        """Return the key of the next run inside the call: its id, and from the second run on a number."""
+        number = len(self._inner) + 1
+        return self.call_id if number == 1 else f"{self.call_id}.{number}"
+
+    def add(self, cancel: Callable[[], object]) -> None:
+        """Add a run inside the call, to be canceled with it: at once, if the call or one around it was."""
+        self._inner.append(cancel)
+        call: RunningCall | None = self
+        while call is not None:
+            if call._is_canceled:
+                cancel()
+            call = call._outer
+
+    def cancel(self) -> None:
+        """Cancel the runs inside the call, also those that the thread of a synchronous tool may still make."""
+        self._is_canceled = True
+        for cancel in self._inner:  # from the outermost to the innermost: none may go on when one inside has ended
+            cancel()
+        for call in list(self._calls):
+            call.cancel()
+
+    def end(self) -> None:
+        """Declare that the call is over: the runs of tasks that its tool has left are their own."""
+        self._is_over = not self._is_canceled
+        if self._outer is not None:
+            self._outer._calls.discard(self)
+
+
+def current_call() -> RunningCall | None:
+    """Return the call in which this code runs, or None."""
+    call = _running_call.get()
+    return None if call is None or call._is_over else call
+
+
+_running_call: ContextVar[RunningCall | None] = ContextVar("streamkit_running_call", default=None)
