@@ -317,7 +317,8 @@ def return_type(function: Callable[..., Any]) -> Any:
     def holder() -> None: ...
 
     holder.__annotations__ = {"return": function.__annotations__.get("return")}
-    public = {"Writer": Writer} | {name: getattr(streamkit, name) for name in streamkit.__all__}
+    modules = [streamkit, importlib.import_module("streamkit.execution")]
+    public = {"Writer": Writer} | {name: getattr(module, name) for module in modules for name in module.__all__}
     names = Names(vars(collections.abc) | public | vars(events) | vars(sys.modules[function.__module__]))
     return get_type_hints(holder, localns=names)["return"]
 

@@ -11,7 +11,7 @@ The module must not depend on how deltas are assigned to calls, nor on streams.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
 from msgspec import structs
@@ -33,7 +33,9 @@ __all__ = [
     "ChoiceBlockKind",
     "ToolCallBuilder",
     "join_parts",
+    "merge_metadata",
     "message_with_arguments",
+    "new_metadata",
 ]
 
 _NESTED = ("function", "functionCall", "tool_calls")
@@ -375,6 +377,29 @@ class ToolCallBuilder:
 ChoiceBlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 
 
+def new_metadata(target: Mapping[str, Any], metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the metadata that changes a block's; texts of a signature and lists are always more of them."""
+    if not target:
+        return metadata
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name == "signature" or isinstance(value, list) or name not in target or target[name] != value
+    }
+
+
+def merge_metadata(target: dict[str, Any], metadata: Mapping[str, Any]) -> None:
+    """Add metadata to a block's: a signature's text and the items of a list are joined with those before."""
+    for name, value in metadata.items():
+        before = target.get(name)
+        if name == "signature" and isinstance(before, str) and isinstance(value, str):
+            target[name] = before + value
+        elif isinstance(before, list) and isinstance(value, list):
+            before.extend(value)
+        else:
+            target[name] = list(value) if isinstance(value, list) else value
+
+
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
@@ -383,6 +408,7 @@ class Block:
         "citations",
         "detail",
         "half",
+        "is_cut",
         "is_ended",
         "joined",
         "key",
@@ -405,6 +431,7 @@ class Block:
         self.raw: list[Any] | None = None  # the provider's own blocks, sent back to it on replay
         self.half: str = ""  # half of a surrogate pair, which waits for the other one
         self.is_ended: bool = False  # its end was emitted
+        self.is_cut: bool = False  # it had no end when the turn was closed
         self.call: ToolCallBuilder | None = None
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder, merge_metadata, new_metadata
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
@@ -200,22 +200,9 @@ class Choice:
                     if not self._state.refuses(metadata):
                         before += value
                     return
-        if target:
-            metadata = {
-                name: value
-                for name, value in metadata.items()
-                if name == "signature" or isinstance(value, list) or name not in target or target[name] != value
-            }
-        if not metadata or self._state.refuses(metadata):
-            return
-        for name, value in metadata.items():
-            before = target.get(name)
-            if name == "signature" and isinstance(before, str) and isinstance(value, str):
-                target[name] = before + value
-            elif isinstance(before, list) and isinstance(value, list):
-                before.extend(value)
-            else:
-                target[name] = list(value) if isinstance(value, list) else value
+        new = new_metadata(target, metadata)
+        if new and not self._state.refuses(new):
+            merge_metadata(target, new)
 
     def has_block(self, kind: str) -> bool:
         """Implement ``ChoiceSink.has_block``."""
@@ -424,11 +411,6 @@ class Choice:
 
     # ---------------------------------------------------------------- the end
 
-    @property
-    def open_block(self) -> Block | None:
-        """The block that was the last one and had no end, also after ``close``; None if there is none."""
-        return self._last
-
     def close(self, *, confirmed: bool) -> None:
         """End the choice: decide the states of its calls and its finish.
 
@@ -437,6 +419,7 @@ class Choice:
         """
         for block in self.blocks:
             if not block.is_ended:
+                block.is_cut = True
                 self._emit_end(block)
         finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None

@@ -7,6 +7,8 @@ the conversation in the provider's format. The table shows that calls, results a
 Then one response with three calls is read twice: with tools that may start before the response is complete
 (eager=True), and without. On a terminal the seconds of both are measured. Elsewhere nothing is timed, and the order of
 events shows the difference.
+
+At last three wires are read at once. Their calls run under one limit, and each stream gets its own results.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
 from streamkit.cli.connection import request_settings, request_url
-from streamkit.cli.terminal import escape_line, escape_text, raw_stream
+from streamkit.cli.terminal import ConversationView, escape_line, escape_text, raw_stream
 from streamkit.framing import framer_for
 from streamkit.providers.provider import Provider
 from streamkit.reading.turn import Turn
@@ -40,6 +42,7 @@ __all__ = [
     "QUESTION",
     "RESPONSE",
     "SECONDS",
+    "STREAM_WIRES",
     "WEATHER",
     "DemoResult",
     "compare_eager",
@@ -47,6 +50,7 @@ __all__ = [
     "converse",
     "print_verdict",
     "run",
+    "run_streams",
     "serve_script",
     "split_frames",
 ]
@@ -275,6 +279,71 @@ def _eager_differences(without: DemoResult, eager: DemoResult) -> Iterator[str]:
             yield f"{name}: {title} with eager=True: {eager_value!r}, without: {value!r}"
 
 
+STREAM_WIRES = ("anthropic", "gemini", "openai_chat")
+
+
+async def run_streams(console: Console, is_live: bool) -> list[str]:
+    """Read three streams at once and run their calls, two at a time; return what differs between their results."""
+    import anyio
+    import httpx
+
+    from streamkit.events import RoundFinished, ToolCompleted
+    from streamkit.execution import SharedAccumulator, execute_tool_calls_batched
+    from streamkit.history import Content
+    from streamkit.providers.rendering.conversion import render_request
+    from streamkit.testing import Call, Reply
+
+    console.print(
+        "\n[bold]Several streams:[/bold] three responses are read at once. The calls of each run when it is complete, "
+        "at most two of all at a time, and each stream gets its own results.\n"
+    )
+    shared, speed = SharedAccumulator(), 1.0 if is_live else 0.0
+    outcomes: dict[str, list[tuple[str, Any]]] = {}
+
+    async def get_weather(city: str) -> str:
+        """Return the current weather in a city."""
+        await anyio.sleep(SECONDS[city] * speed)
+        return WEATHER[city]
+
+    async def read(name: str, server: Server, http: httpx.AsyncClient) -> None:
+        endpoint = providers.get(name).traits.endpoint
+        request = render_request([Content.human(QUESTION)], name, tools=[get_weather], stream=True)
+        body = {**request_settings(endpoint, "demo"), **request}
+        url = request_url(endpoint, "demo", server.base_url(name, name))
+        async with http.stream("POST", url, json=body) as response:
+            async for _ in shared.read(Turn(name, turn_key="demo"), response):
+                pass
+
+    async def read_all() -> None:
+        script = [Reply("I ask both weather stations.", *(Call(*call) for call in CALLS[:2]))] * len(STREAM_WIRES)
+        async with (
+            serve_script(script, speed) as server,
+            httpx.AsyncClient(timeout=30.0, trust_env=False) as http,
+            anyio.create_task_group() as streams,
+        ):
+            for name in STREAM_WIRES:
+                streams.start_soon(read, name, server, http)
+        shared.close()
+
+    async with (
+        execute_tool_calls_batched(shared, tools=[get_weather], limit=2) as execution,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(read_all)
+        async for stream, event in execution:
+            name = stream.provider.name if isinstance(stream, Turn) else str(stream)
+            if isinstance(event, ToolCompleted):
+                line = f"  {name:<11}  get_weather {json.dumps(event.result.call.arguments)} = {event.result.value}"
+                console.print(escape_line(line), markup=False, soft_wrap=True)
+            elif isinstance(event, RoundFinished) and event.update is not None:
+                outcomes[name] = [(result.status, result.value) for result in event.update.results]
+    expected = [("completed", WEATHER[city]) for city in ("Oslo", "Bergen")]
+    differences = [f"{name}: {outcomes.get(name)}" for name in STREAM_WIRES if outcomes.get(name) != expected]
+    console.print()
+    print_verdict(differences, "Each of the three streams has the results of its own calls.", console)
+    return differences
+
+
 _CHAT_EXAMPLES = ("azure_openai", "openai_chat", "openai_compatible")  # of the many providers with Chat Completions
 
 
@@ -293,8 +362,10 @@ def run(options: argparse.Namespace) -> int:
     # FORCE_COLOR, which CI sets, makes rich report a terminal for a file too.
     is_live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
     differences = anyio.run(_compare_wires, names, console, is_live)
-    eager_differences = anyio.run(compare_eager, names if options.provider else EAGER_WIRES, console, is_live)
-    return 1 if differences or eager_differences else 0
+    differences += anyio.run(compare_eager, names if options.provider else EAGER_WIRES, console, is_live)
+    if not options.provider:
+        differences += anyio.run(run_streams, console, is_live)
+    return 1 if differences else 0
 
 
 def list_wires() -> list[str]:
@@ -353,48 +424,6 @@ async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) 
     where = f"the same on each of the {len(names)} wires" if len(names) > 1 else f"as scripted on {names[0]}"
     print_verdict(differences, f"Calls, results and text are {where}.", console)
     return differences
-
-
-class ConversationView:
-    """A run printed as it arrives: one line for each text and for each call with its result."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._is_line_open = False
-
-    def show(self, event: Event) -> None:
-        """Print an event."""
-        from streamkit import events
-
-        match event:
-            case events.Text(text):
-                if not self._is_line_open:
-                    self._console.print("  model ", style="dim", end="")
-                self._is_line_open = True
-                self._console.print(escape_text(text), end="", markup=False, soft_wrap=True)
-            case events.ToolCompleted(call, result) | events.ToolError(call, result):
-                outcome = f"= {result.value}" if result.error is None else f"! {result.error}"
-                outcome = outcome.replace(f"{call.name} failed with ", "")  # the line names the tool already
-                arguments = json.dumps(result.call.arguments)
-                self.print_line(
-                    "tool", f"{call.name} {arguments} {outcome}", "green" if result.error is None else "red"
-                )
-            case events.Warned(code, message):
-                self.print_line("warning", f"{code}: {message}", "yellow")
-            case events.Failed(error):
-                self.print_line("error", f"{error.kind}: {error.message}", "red")
-
-    def print_line(self, speaker: str, text: str, style: str = "") -> None:
-        """Print a complete line."""
-        self.end_line()
-        self._console.print(f"{speaker:>7} ", style="dim", end="")
-        self._console.print(escape_line(redact(text)), style=style, markup=False, soft_wrap=True)
-
-    def end_line(self) -> None:
-        """End a line of text that is still open."""
-        if self._is_line_open:
-            self._console.print()
-        self._is_line_open = False
 
 
 def _print_table(results: Sequence[DemoResult], console: Console) -> None:

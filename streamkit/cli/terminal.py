@@ -12,6 +12,7 @@ colour. An error of an output is reported as ``OutputError``, so that it is not 
 from __future__ import annotations
 
 import io
+import json
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,10 @@ from streamkit.values.redaction import redact, redact_secrets
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from streamkit.events import Event
+
 __all__ = [
+    "ConversationView",
     "Notes",
     "OutputError",
     "ProtectedStream",
@@ -236,3 +240,45 @@ class Notes:
         else:  # rich would write the same, in a third of a millisecond, which a server's next request waits for
             self.console.file.write(text + end)
             self.console.file.flush()
+
+
+class ConversationView:
+    """A run printed as it arrives: one line for each text and for each call with its result."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._is_line_open = False
+
+    def show(self, event: Event) -> None:
+        """Print an event."""
+        from streamkit import events
+
+        match event:
+            case events.Text(text):
+                if not self._is_line_open:
+                    self._console.print("  model ", style="dim", end="")
+                self._is_line_open = True
+                self._console.print(escape_text(text), end="", markup=False, soft_wrap=True)
+            case events.ToolCompleted(call, result) | events.ToolError(call, result):
+                outcome = f"= {result.value}" if result.error is None else f"! {result.error}"
+                outcome = outcome.replace(f"{call.name} failed with ", "")  # the line names the tool already
+                arguments = json.dumps(result.call.arguments)
+                self.print_line(
+                    "tool", f"{call.name} {arguments} {outcome}", "green" if result.error is None else "red"
+                )
+            case events.Warned(code, message):
+                self.print_line("warning", f"{code}: {message}", "yellow")
+            case events.Failed(error):
+                self.print_line("error", f"{error.kind}: {error.message}", "red")
+
+    def print_line(self, speaker: str, text: str, style: str = "") -> None:
+        """Print a complete line."""
+        self.end_line()
+        self._console.print(f"{speaker:>7} ", style="dim", end="")
+        self._console.print(escape_line(redact(text)), style=style, markup=False, soft_wrap=True)
+
+    def end_line(self) -> None:
+        """End a line of text that is still open."""
+        if self._is_line_open:
+            self._console.print()
+        self._is_line_open = False

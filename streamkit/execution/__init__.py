@@ -5,10 +5,10 @@ its tool within its time limit, ``background`` has the tasks outside of the call
 
 ``round``: the pure ``round`` has the calls of a turn and their results, ``thread_update`` what they add to the
 conversation, ``scheduler`` which calls may start, ``policies`` how calls are run, which start early and what ends a
-run, ``context`` what a request is made from. ``executor`` runs all calls of a round, ``execution`` is the
-caller's side of that.
+run, ``context`` what a request is made from. ``executor`` runs all calls of a round.
 
-``shared`` queues the calls of many streams, and ``executors`` runs those of a turn, a list or many streams.
+``executors`` is the caller's side of that. ``shared`` queues the calls of many streams, and ``shared_execution`` runs
+these.
 
 ``durable``: the ``entries`` of a run, which ``recorder`` hands to the caller's ``checkpoint``, and the ``state`` of a
 run that was left. ``run``: the loop, which makes requests until an end.
@@ -35,6 +35,13 @@ from streamkit.execution.durable.entries import (
 )
 from streamkit.execution.durable.recorder import Checkpoint, Lease
 from streamkit.execution.durable.state import AnsweredState, RunState
+from streamkit.execution.executors import (
+    Execution,
+    ExecutorOptions,
+    Schedule,
+    execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
+)
 from streamkit.execution.one_call.attempt import AroundCall, execute_one_tool
 from streamkit.execution.one_call.prepare import Approve
 from streamkit.execution.round.context import (
@@ -46,7 +53,6 @@ from streamkit.execution.round.context import (
     Target,
     finalize_tool_execution,
 )
-from streamkit.execution.round.execution import Execution, Schedule
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.loop import run_loop
@@ -57,14 +63,9 @@ from streamkit.reading.time_limits import Timeouts
 from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from streamkit.execution.executors import (
-        ExecutorOptions,
-        SharedExecution,
-        execute_tool_calls_batched,
-        execute_tool_calls_sequentially,
-    )
     from streamkit.execution.run.notifications import Notifier, ToolNotification
     from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
+    from streamkit.execution.shared_execution import SharedExecution
 
 __all__ = [
     "AnsweredState",
@@ -115,15 +116,10 @@ __all__ = [
     "run_loop",
 ]
 
-__getattr__, __dir__ = lazy_names(  # a run uses none of them
+__getattr__, __dir__ = lazy_names(  # few programs use them
     __name__,
     {
-        "executors": (
-            "ExecutorOptions",
-            "SharedExecution",
-            "execute_tool_calls_batched",
-            "execute_tool_calls_sequentially",
-        ),
+        "shared_execution": ("SharedExecution",),
         "shared": ("EndedStream", "QueuedCall", "SharedAccumulator"),
         "run.notifications": ("Notifier", "ToolNotification"),
     },

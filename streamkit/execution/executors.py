@@ -1,40 +1,362 @@
-"""The executors: they run the calls of a turn, a list of calls, or the calls of several streams.
+"""The executors, which run the calls of a turn, of a list or of several streams, and what they return.
 
-Of a turn or a list they return an ``Execution``. Of a ``SharedAccumulator`` they return a ``SharedExecution``: it runs
-the calls of each stream by an ``Executor`` of its own as soon as the stream has ended, all under one schedule. This
-module must not depend on runs, which make requests too.
+``Execution`` is the caller's side of running a round's calls: it is awaited, or entered and iterated. ``Executor`` runs
+the calls, in a task of its own (``background``). No cancel scope is open while the caller has control, so an execution
+may be kept open across a ``yield``. Several executions may share a ``Schedule``.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import anyio
 
-from streamkit.calls import ToolCall, ToolResult
+from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.events import Event, RoundFinished
+from streamkit.events import Event
 from streamkit.execution.one_call.attempt import AroundCall
-from streamkit.execution.one_call.background import BackgroundTask
+from streamkit.execution.one_call.background import (
+    BackgroundTask,
+    asyncio_event_loop,
+    call_soon_of,
+    is_event_loop_running,
+)
 from streamkit.execution.one_call.prepare import Approve
-from streamkit.execution.round.execution import Execution, Schedule, to_schedule
 from streamkit.execution.round.executor import ExecutionOptions, Executor
-from streamkit.execution.round.round import Round
-from streamkit.execution.round.scheduler import OccupiedPlace
+from streamkit.execution.round.round import CallStage, Round
+from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import FormatCallbacks, Messages, ThreadLayout, ThreadUpdate
-from streamkit.execution.shared import SharedAccumulator, Stream
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading.time_limits import Timeouts
 from streamkit.reading.turn import Turn
-from streamkit.tools import AnyTool, to_tools
+from streamkit.tools import AnyTool, Approval, Tool, to_tools
 
-__all__ = ["ExecutorOptions", "SharedExecution", "execute_tool_calls_batched", "execute_tool_calls_sequentially"]
+if TYPE_CHECKING:
+    from streamkit.execution.shared import SharedAccumulator
+    from streamkit.execution.shared_execution import SharedExecution
+
+__all__ = [
+    "Execution",
+    "ExecutorOptions",
+    "Schedule",
+    "execute_tool_calls_batched",
+    "execute_tool_calls_sequentially",
+    "to_schedule",
+]
+
+
+class Schedule(Scheduler):
+    """The order of calls, and which of them may run concurrently.
+
+    Shared by several executions (``limit=`` takes a ``Schedule`` in place of a number), its limits apply to all of them
+    together: the limit, those of single tools, exclusive tools and conflicts. An execution inside a tool must not share
+    the schedule of that tool, since the tool occupies the place that its own calls wait for: that is a ``UsageError``.
+    A synchronous tool that was given up occupies its place until its thread returns. The executions may be in several
+    event loops, in threads of their own, as those of a web server that is not asynchronous are.
+
+    Args:
+        limit: how many calls run at once, at least 1.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+
+    def __init__(self, limit: int = 8) -> None:
+        super().__init__(limit)
+        self._lock = threading.RLock()  # held for moments: nothing is waited for meanwhile
+
+    def __repr__(self) -> str:
+        return f"<Schedule limit={self.limit} running={self.running}>"
+
+    def __reduce__(self) -> tuple[type[Schedule], tuple[int]]:
+        # A copy, such as one in a copied configuration or another process, is another schedule with that limit.
+        return type(self), (self.limit,)
+
+    def subscribe(self, owner: Hashable, changed: Callable[[], Any]) -> None:
+        """As in ``Scheduler``, like all that follows; *changed* is called in the event loop that runs here."""
+        thread, call_soon = threading.get_ident(), call_soon_of(asyncio_event_loop())
+
+        def call_in_event_loop() -> None:
+            if threading.get_ident() == thread:
+                changed()
+            else:
+                with suppress(RuntimeError):  # the event loop has ended
+                    call_soon(changed)
+
+        with self._lock:
+            super().subscribe(owner, call_in_event_loop)
+
+    def unregister(self, owner: Hashable) -> None:  # noqa: D102
+        with self._lock:
+            super().unregister(owner)
+
+    def add(  # noqa: D102
+        self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False
+    ) -> None:
+        with self._lock:
+            super().add(owner, position, tool, ready=ready, in_turn=in_turn)
+
+    def release(self, owner: Hashable, position: int) -> None:  # noqa: D102
+        with self._lock:
+            super().release(owner, position)
+
+    def remove(self, owner: Hashable, *positions: int) -> None:  # noqa: D102
+        with self._lock:
+            super().remove(owner, *positions)
+
+    def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:  # noqa: D102
+        with self._lock:
+            super().abandon(owner, position, is_running)
+
+    def release_ended(self) -> None:  # noqa: D102
+        with self._lock:
+            super().release_ended()
+
+    def find_blocked_by_abandoned(self, owner: Hashable) -> int | None:  # noqa: D102
+        with self._lock:
+            return super().find_blocked_by_abandoned(owner)
+
+    def start_next(self, owner: Hashable) -> int | None:  # noqa: D102
+        with self._lock:
+            return super().start_next(owner)
+
+    def count_waiting(self, owner: Hashable) -> int:  # noqa: D102
+        with self._lock:
+            return super().count_waiting(owner)
+
+    def can_start(self, owner: Hashable) -> bool:  # noqa: D102
+        with self._lock:
+            return super().can_start(owner)
+
+    def is_blocked_by_others(self, owner: Hashable) -> bool:  # noqa: D102
+        with self._lock:
+            return super().is_blocked_by_others(owner)
+
+
+def to_schedule(limit: int | Scheduler) -> Scheduler:
+    """Return a schedule unchanged, and a number as the limit of one for a single execution or run.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+    return limit if isinstance(limit, Scheduler) else Scheduler(limit)
+
+
+class Execution:
+    """The running of a round's calls. It is used once: awaited, or entered and iterated.
+
+    Nothing runs before that. Leaving the block early cancels what runs and waits for its end; every call has its result
+    then, and ``update`` is legal. It may be kept open across a ``yield`` and be closed from another task.
+
+    Of a turn that is still open, complete calls of tools with ``eager=True`` start early: enter the execution, pass the
+    events of every ``turn.feed`` to ``feed``, and iterate once the turn is closed.
+
+    Args:
+        round: the calls.
+        options: how they are run.
+        approvals: decisions that were made before, by the call's id.
+        results: results that come from the client, by the call's id.
+        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
+            to a call whose result comes from the client.
+
+    Attributes:
+        round: the calls and the stage of each.
+        warnings: irregularities of running the calls; at the end a part of the update's warnings.
+    """
+
+    def __init__(
+        self,
+        round: Round,
+        options: ExecutionOptions,
+        *,
+        approvals: Mapping[str, Approval | bool] | None = None,
+        results: Mapping[str, ToolResult] | None = None,
+        pause_for_approval: bool = False,
+    ) -> None:
+        self._schedule = options.schedule
+        self._executor = Executor(round, options, approvals or {}, results or {}, pause_for_approval)
+        self.round = round
+        self.warnings: list[StreamWarning] = self._executor.warnings
+        self._task: BackgroundTask | None = None
+        self._is_exhausted = False
+        self._is_used = self._is_noticed = False
+
+    def __del__(self) -> None:
+        if not self._is_noticed:
+            message = "tool calls were never run: await the execution, or enter it with async with"
+            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        stages = [self.round.stage(position) for position in range(len(self.round.calls))]
+        shown = "".join(f" {stage}={stages.count(stage)}" for stage in dict.fromkeys(stages))
+        return f"<Execution {'ended' if self.ended else 'open'} calls={len(stages)}{shown}>"
+
+    # False while neither use nor an error has shown the caller what to do. ``__del__`` is also called if the
+    # constructor raises, so the class has it too.
+    _is_noticed = True
+
+    # ---------------------------------------------------------------- public use
+
+    def __await__(self) -> Generator[Any, Any, ThreadUpdate]:
+        return self._run_unwatched().__await__()
+
+    def run_sync(self) -> ThreadUpdate:
+        """Run the calls in a new event loop.
+
+        Raises:
+            UsageError: an event loop is running here; await the execution instead.
+        """
+        if is_event_loop_running():
+            raise UsageError("an event loop is running here: await the execution instead of run_sync()")
+        return anyio.run(self._run_unwatched)
+
+    async def __aenter__(self) -> Execution:
+        self._use()
+        self._task = BackgroundTask(self._executor.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel the running calls, and wait for their end. Idempotent."""
+        if self._task is not None:
+            try:
+                await self._task.aclose()
+            finally:
+                self._executor.finalize()  # the event loop may have been shut down before the task started
+
+    def __aiter__(self) -> Execution:
+        if self._task is None:
+            self._is_noticed = True
+            raise UsageError("iterate inside the block: async with ... as execution: async for event in execution")
+        if self._is_exhausted:
+            raise UsageError("the events of this execution were read: they arrive once; see execution.update")
+        return self
+
+    async def __anext__(self) -> Event:
+        self._executor.open()
+        event = await self._executor.queue.get()
+        if event is None:
+            self._is_exhausted = True
+            raise StopAsyncIteration
+        return event
+
+    async def next_batch(self) -> list[Event]:
+        """Return the events that have happened, waiting for the first; none at the end."""
+        self._executor.open()
+        return await self._executor.queue.get_all()
+
+    def drain(self) -> list[Event]:
+        """Remove and return the events that have happened and were not read."""
+        return self._executor.queue.drain()
+
+    def feed(self, events: Iterable[Event] = ()) -> list[Event]:
+        """Start complete calls of eager tools while the turn is open.
+
+        Args:
+            events: what the turn's ``feed`` (or ``close``) has just returned.
+
+        Returns:
+            The events of running calls so far; the results follow when the turn is closed.
+
+        Raises:
+            UsageError: the block was not entered.
+        """
+        if self._task is None:
+            self._is_noticed = True
+            raise UsageError("calls start early only inside the block: async with ... as execution")
+        self._executor.feed(events)
+        return self._executor.queue.drain()
+
+    def close_without_running(self) -> ThreadUpdate:
+        """Return the update of a round in which no call may run, without a task.
+
+        Raises:
+            UsageError: there are calls to run.
+        """
+        self._is_noticed = True
+        self._executor.open()
+        if self.round.open_positions:
+            raise UsageError("there are calls to run: await the execution, or enter it")
+        self._use()
+        self._executor.finalize()
+        return self.update
+
+    def cancel_pending(self) -> None:
+        """Cancel the calls that await approval or their results, of a paused execution that is not continued."""
+        self._executor.cancel_pending()
+
+    @property
+    def paused(self) -> bool:
+        """Calls await approval or their results, and nothing else is left to do."""
+        return self._executor.paused
+
+    @property
+    def entered(self) -> bool:
+        """Its block was entered."""
+        return self._task is not None
+
+    @property
+    def ended(self) -> bool:
+        """It has run to its end or was left, and ``update`` exists."""
+        return self._executor.update is not None
+
+    @property
+    def update(self) -> ThreadUpdate:
+        """What the round adds to the conversation; also after cancellation.
+
+        Raises:
+            UsageError: it has neither run to its end nor been left.
+        """
+        update = self._executor.update
+        if update is None:
+            raise UsageError("the execution has not ended yet: await it, or leave its block")
+        return update
+
+    @property
+    def pending(self) -> list[ToolCall]:
+        """The calls that await approval."""
+        return self._calls_in("awaiting_approval")
+
+    @property
+    def awaiting_results(self) -> list[ToolCall]:
+        """The calls whose results come from the client."""
+        return self._calls_in("awaiting_result")
+
+    def _calls_in(self, stage: CallStage) -> list[ToolCall]:
+        positions = self.round.open_positions
+        return [self.round.calls[position] for position in positions if self.round.stage(position) == stage]
+
+    @property
+    def started(self) -> list[ToolResult]:
+        """The results of the calls that ran; complete after the end."""
+        started = self._executor.started
+        return [result for position, result in enumerate(self.round.results_so_far) if position in started]
+
+    # ---------------------------------------------------------------- internals
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise UsageError("an execution is used once: create a new one to run the calls again")
+        self._is_used = self._is_noticed = True
+        OccupiedPlace.check_outside_of(self._schedule)
+
+    async def _run_unwatched(self) -> ThreadUpdate:
+        """Run the calls in the caller's own task, without events."""
+        self._use()
+        self._executor.queue.close()
+        self._executor.open()
+        await self._executor.run()
+        return self.update
 
 
 class ExecutorOptions(TypedDict, total=False):
@@ -128,6 +450,9 @@ def execute_tool_calls_sequentially(
     return _execute(calls, "sequential", tools, options)
 
 
+_TIMEOUTS = Timeouts()
+
+
 def _execute(
     calls: Turn | Iterable[ToolCall] | SharedAccumulator,
     layout: ThreadLayout,
@@ -141,7 +466,7 @@ def _execute(
         to_tools(tools),
         to_schedule(options.get("limit", 8)),
         layout,
-        Timeouts.of(options.get("timeouts", Timeouts())),
+        Timeouts.of(options.get("timeouts", _TIMEOUTS)),
         options.get("deps"),
         options.get("approve"),
         options.get("around_call"),
@@ -152,234 +477,15 @@ def _execute(
         options.get("format_tool_result_for_thread"),
         options.get("format_batch_for_thread"),
     )
-    if not isinstance(calls, SharedAccumulator):
+    if isinstance(calls, (Turn, Iterable)):
         return Execution(Round(calls, provider=provider, shape=layout, callbacks=callbacks), execution_options)
+    from streamkit.execution.shared import SharedAccumulator  # few programs use it
+    from streamkit.execution.shared_execution import SharedExecution
+
+    if not isinstance(calls, SharedAccumulator):
+        raise UsageError(
+            f"pass a Turn, a list of its calls, as in turn.calls, or a SharedAccumulator, not {type(calls).__name__}"
+        )
     if provider is not None or callbacks != FormatCallbacks():
         raise UsageError("pass provider= and the format callbacks to the SharedAccumulator, which writes the messages")
     return SharedExecution(calls, execution_options)
-
-
-class SharedExecution:
-    """The running of the calls of several streams. It is used once: awaited, or entered and iterated.
-
-    The calls of a stream run when the stream has ended; those of all streams share one limit, and start in the order in
-    which the streams ended. ``read``, ``enqueue`` and ``end`` of the ``SharedAccumulator`` wait while more than
-    ``capacity`` calls wait for a place, and return no update: each stream has its update here.
-
-    Awaited, it returns a dict with the ``ThreadUpdate`` of each stream, in the order in which they had their last
-    results. Iterated, it yields pairs ``(stream, event)``: the events of each call, and for each stream at last a
-    ``RoundFinished`` with its update, numbered in that order. Both end when the ``SharedAccumulator`` was closed and
-    all its streams have ended. Leaving the block early cancels what runs and waits for its end; every call has its
-    result then, and a stream that ends afterwards is a ``UsageError``.
-
-    A stream is what was passed for it: the ``Turn``, or the name or ``Accumulator`` of a stream of chunks.
-
-    Args:
-        shared: what reads the streams.
-        options: how their calls are run.
-
-    Attributes:
-        updates: what each stream adds to the conversation, except those whose ``RoundFinished`` was read.
-    """
-
-    _is_used = True  # until there is something to use: ``__del__`` is also called if the constructor raises
-
-    def __init__(self, shared: SharedAccumulator, options: ExecutionOptions) -> None:
-        self.updates: dict[Stream, ThreadUpdate] = {}
-        self._options = options
-        self._schedule = options.schedule
-        self._capacity = shared.capacity
-        self._streams: dict[Executor, Stream] = {}  # those whose end was not read
-        self._to_start: deque[Executor] = deque()  # the calls of streams that have ended
-        self._calls_to_start = 0  # how many they have
-        self._added = 0  # how many calls all streams had
-        # The streams that may have to wait, each with the number of calls up to its last one.
-        self._waiting_streams: deque[tuple[int, anyio.Event]] = deque()
-        self._started: list[Executor] = []  # those that have not ended
-        self._unread: deque[Executor] = deque()  # one for each of its unread events, and for its end
-        self._ended = 0  # how many streams' ends were read
-        self._changed = anyio.Event()  # set when more may start, or can be read
-        self._scope = anyio.CancelScope()
-        self._task: BackgroundTask | None = None
-        self._defect: Exception | None = None  # what ``approve`` raised
-        self._is_unwatched = self._is_exhausted = False
-        self._has_all_streams = False
-        self._is_over = False  # nothing runs any more
-        shared.hand_over_to(self)
-        self._is_used = False
-
-    def __del__(self) -> None:
-        if not self._is_used:
-            message = "the calls of a SharedAccumulator were never run: await the execution, or enter it"
-            warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
-
-    def __await__(self) -> Generator[Any, Any, dict[Stream, ThreadUpdate]]:
-        return self._run_unwatched().__await__()
-
-    async def _run_unwatched(self) -> dict[Stream, ThreadUpdate]:
-        """Run the calls in the caller's own task, without events."""
-        self._use()
-        self._is_unwatched = True
-        self._unread.clear()
-        await self._run()
-        return self.updates
-
-    async def __aenter__(self) -> SharedExecution:
-        self._use()
-        self._task = BackgroundTask(self._run)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Cancel the running calls, and wait for their end. Idempotent."""
-        if self._task is not None:
-            try:
-                await self._task.aclose()
-            finally:
-                self._finish()  # the event loop may have been shut down before the task started
-
-    def __aiter__(self) -> SharedExecution:
-        if self._task is None:
-            raise UsageError("iterate inside the block: async with ... as execution: async for stream, event in ...")
-        if self._is_exhausted:
-            raise UsageError("the events of this execution were read: they arrive once; see execution.updates")
-        return self
-
-    async def __anext__(self) -> tuple[Stream, Event]:
-        while True:
-            while self._unread:
-                executor = self._unread.popleft()
-                stream, event = self._streams[executor], executor.queue.pop()
-                if event is not None:
-                    return stream, event
-                del self._streams[executor]
-                update = self.updates.pop(stream, None)
-                if update is not None:  # else a format callback has raised, which ``aclose`` does again
-                    self._ended += 1
-                    return stream, RoundFinished(self._ended - 1, update)
-            if self._is_over:
-                self._is_exhausted = True
-                raise StopAsyncIteration
-            await self._wait()
-
-    def _use(self) -> None:
-        if self._is_used:
-            raise UsageError("an execution is used once")
-        self._is_used = True
-        OccupiedPlace.check_outside_of(self._schedule)
-
-    # ---------------------------------------------------------------- for the SharedAccumulator
-
-    @property
-    def layout(self) -> ThreadLayout:
-        """The layout of each stream's calls and results."""
-        return self._options.layout
-
-    async def add(self, calls: Round, stream: Stream) -> None:
-        """Add the calls of a stream that has ended; wait until no more of these and earlier ones wait than may wait.
-
-        Raises:
-            UsageError: the execution was left.
-        """
-        if self._is_over:
-            raise UsageError("the execution of the calls of these streams was left")
-        executor = Executor(calls, self._options, {}, {}, False)
-        self._streams[executor] = stream
-        executor.queue.listener = partial(self._note, executor)
-        self._to_start.append(executor)
-        self._calls_to_start += len(calls.open_positions)
-        self._added += len(calls.open_positions)
-        place = anyio.Event()
-        self._waiting_streams.append((self._added, place))
-        self._note_change()
-        await place.wait()
-
-    def close(self) -> None:
-        """Declare that no stream follows."""
-        self._has_all_streams = True
-        self._changed.set()
-
-    # ---------------------------------------------------------------- internals
-
-    async def _run(self) -> None:
-        self._schedule.subscribe(self, self._note_change)
-        try:
-            with self._scope:
-                async with anyio.create_task_group() as executors:
-                    while self._to_start or not self._has_all_streams:
-                        if self._to_start and self._may_start():
-                            executor = self._to_start.popleft()
-                            self._calls_to_start -= len(executor.round.open_positions)
-                            self._started.append(executor)
-                            executor.open()
-                            executors.start_soon(self._run_one, executor)
-                        else:
-                            await self._wait()
-        finally:
-            self._schedule.unregister(self)
-            self._finish()
-        if self._defect is not None:
-            raise self._defect
-
-    def _may_start(self) -> bool:
-        """Return True if the next stream's calls may start: a place is free for which no earlier stream has a call.
-
-        A place that the thread of an abandoned tool occupies is free in this sense, because an executor decides how
-        long to wait for it.
-        """
-        schedule = self._schedule
-        is_full = schedule.running >= schedule.limit and not schedule.has_abandoned
-        return not is_full and not any(map(schedule.can_start, self._started))
-
-    async def _run_one(self, executor: Executor) -> None:
-        try:
-            await executor.run()
-        except Exception as error:
-            self._defect = self._defect or error
-            self._scope.cancel()
-        finally:
-            self._started.remove(executor)
-            self._keep_update(executor)
-            self._note_change()
-
-    def _keep_update(self, executor: Executor) -> None:
-        if executor.update is not None and executor in self._streams:
-            self.updates[self._streams[executor]] = executor.update
-        if self._is_unwatched:
-            self._streams.pop(executor, None)
-
-    def _finish(self) -> None:
-        """Give every call that is left its result."""
-        if not self._is_over:
-            self._is_over = True
-            for executor in list(self._streams):
-                executor.finalize()
-                self._keep_update(executor)
-            self._changed.set()
-            for _, place in self._waiting_streams:
-                place.set()
-
-    def _note(self, executor: Executor) -> None:
-        """Note that an executor has another event, or has ended."""
-        if self._is_unwatched:
-            executor.queue.drain()
-        else:
-            self._unread.append(executor)
-        self._note_change()
-
-    def _note_change(self) -> None:
-        """Note that more can be read, or that a call has started or ended; let streams go on that have waited."""
-        self._changed.set()
-        waiting = self._calls_to_start + sum(map(self._schedule.count_waiting, self._started))
-        while self._waiting_streams and self._waiting_streams[0][0] - (self._added - waiting) <= self._capacity:
-            self._waiting_streams.popleft()[1].set()
-
-    async def _wait(self) -> None:
-        """Wait for the next change; what has waited for an earlier one was woken by that."""
-        if self._changed.is_set():
-            self._changed = anyio.Event()
-        await self._changed.wait()

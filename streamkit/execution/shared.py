@@ -74,7 +74,7 @@ class QueuedCall:
 
 
 class RunsCalls(Protocol):
-    """What runs the calls of all streams in place of workers (``executors.SharedExecution``)."""
+    """What runs the calls of all streams in place of workers (``SharedExecution``)."""
 
     @property
     def layout(self) -> ThreadLayout:

@@ -480,24 +480,21 @@ def _import(package: str, name: str) -> Any:
     """Return a module of a provider's package; it is found once, as an import looks at locks and the parent package.
 
     Raises:
-        UsageError: the package has no such module, so the provider cannot do what is in it.
+        UsageError: the package has no such module.
     """
-    path = f"{package}.{name}"
     try:
-        return import_module(path)
+        return import_module(path := f"{package}.{name}")
     except ModuleNotFoundError as error:
         if error.name is None or not f"{path}.".startswith(f"{error.name}."):
             raise  # of something that the module itself imports
-        raise UsageError(
-            f"the provider of the package {package!r} has no module {path!r}, which {_MODULES[name]}"
-        ) from error
+        lacks = f"the provider of the package {package!r} has no module {path!r}, which {_MODULES[name]}"
+        raise UsageError(lacks) from error
 
 
-#: What the modules of a provider's package do.
 _MODULES: Final = {
     "parser": "reads its streams",
     "messages": "writes messages and requests",
-    "importer": "reads messages; without it declare has_importer=False",
-    "requests": "reads and writes tools and settings; without it declare has_settings=False",
+    "importer": "reads messages, unless has_importer=False",
+    "requests": "reads and writes tools and settings, unless has_settings=False",
     "writer": "writes its streams",
 }

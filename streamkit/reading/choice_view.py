@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamkit.accumulator.choice import Choice
 from streamkit.accumulator.turn_state import TurnState
-from streamkit.calls import Finish, ServerCall, ToolCall
+from streamkit.calls import FailedRequest, Finish, ServerCall, StreamError, ToolCall
 from streamkit.errors import UsageError
 from streamkit.values.redaction import excerpt_repr
 
@@ -49,6 +49,17 @@ class ChoiceView:
     @property
     def _choice(self) -> Choice:
         return self._own_choice
+
+    @property
+    def has_error(self) -> bool:
+        """Whether an error ended the turn; unlike ``Turn.error``, it does not count as reading the error."""
+        return self._state.error is not None
+
+    def failed_request(self, error: StreamError, address: str | None = None) -> FailedRequest:
+        """Return what was requested, with the error that ended it; *address* is the server's, if it was not passed."""
+        state = self._state
+        model, endpoint = state.requested_model or state.model, state.endpoint or address
+        return FailedRequest(state.provider_name, model, endpoint, error)
 
     @property
     def index(self) -> int:

@@ -48,13 +48,15 @@ def choice_to_content(choice: Choice, state: TurnState) -> Content:
         metadata["response_id"] = join_surrogates(state.response_id)
     if state.turn_key or state.response_id is not None:
         metadata["turn_key"] = to_valid_json(state.turn_key or state.response_id)
-    cut = None
-    if state.error is not None or finish_row(choice.effective_finish).is_error:
-        metadata["interrupted"], cut = True, choice.open_block
+    is_interrupted = state.error is not None or finish_row(choice.effective_finish).is_error
+    if is_interrupted:
+        metadata["interrupted"] = True
     blocks = [
-        converted for block in choice.blocks if (converted := _to_block(block, origin, is_cut=block is cut)) is not None
+        _to_block(block, origin, is_cut=is_interrupted and (block.is_cut or not block.is_ended))
+        for block in choice.blocks
     ]
-    return create_stored(Content, speaker="ai", blocks=blocks, metadata=to_stored_data(metadata))
+    kept = [block for block in blocks if block is not None]
+    return create_stored(Content, speaker="ai", blocks=kept, metadata=to_stored_data(metadata))
 
 
 def _to_block(block: Block, origin: dict[str, Any], *, is_cut: bool) -> Any:

@@ -20,7 +20,7 @@ import msgspec
 from streamkit import providers
 from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
-from streamkit.calls import FailedRequest, StreamError, StreamWarning, ToolCall, Usage
+from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, Failed, TurnEvent
 from streamkit.framing import Framer, SseFramer
@@ -451,25 +451,14 @@ class Turn(ChoiceView):
             self.withdraw_error_reminder()
         return self._state.error
 
-    @property
-    def has_error(self) -> bool:
-        """Whether an error ended the turn; unlike ``error``, it does not count as reading the error."""
-        return self._state.error is not None
-
     def raise_for_error(self) -> None:
         """Raise the error that ended the turn, if there is one.
 
         Raises:
             StreamInterrupted: the turn's error.
         """
-        error = self.error
-        if error is not None:
+        if (error := self.error) is not None:
             raise StreamInterrupted(error, self, failures=[self.failed_request(error)])
-
-    def failed_request(self, error: StreamError, address: str | None = None) -> FailedRequest:
-        """Return what was requested, with the error that ended it; *address* is the server's, if it was not passed."""
-        state = self._state
-        return FailedRequest(self.provider.name, state.requested_model or state.model, state.endpoint or address, error)
 
     @property
     def warnings(self) -> list[StreamWarning]:

@@ -48,6 +48,13 @@ def test_every_wire_has_the_same_outcome(capsys):
     assert eager_orders(output, "openai_chat") == [LAZY_ORDER, EAGER_ORDER]
     assert re.findall(r"\d s\b", output.partition("Eager start")[2]) == []
     assert "calls, results and messages are equal" in joined_lines(output)
+    streams = output.partition("Several streams")[2]
+    assert sorted(streams.partition("\n\n")[2].split("\n\n")[0].splitlines()) == [
+        f'  {name:<11}  get_weather {{"city": "{city}"}} = {demo.WEATHER[city]}'
+        for name in demo.STREAM_WIRES
+        for city in ("Bergen", "Oslo")
+    ]
+    assert "Each of the three streams has the results of its own calls." in joined_lines(streams)
 
 
 @pytest.mark.slow

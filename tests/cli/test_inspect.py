@@ -42,9 +42,10 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_frames_are_beside_events(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    (text,) = [line for line in lines if "text  Looking." in line]
-    assert text.startswith('3     content_block_delta {"type":"content_block_delta","index":0,')
-    assert text[73:] == "text  Looking."
+    (at,) = [number for number, line in enumerate(lines) if "text  Looking." in line]
+    assert lines[at - 1].startswith('3     content_block_delta {"type":"content_block_delta","index":0,')
+    assert lines[at - 1][73:].startswith("block_started")
+    assert lines[at][73:] == "text  Looking."
     assert max(map(len, lines)) <= 140
 
 
@@ -56,7 +57,8 @@ def test_on_a_narrow_terminal_events_are_below_their_frame(
     lines = capsys.readouterr().out.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("3 "))
     assert "content_block_delta" in lines[at]
-    assert lines[at + 1] == "      > text  Looking."
+    assert lines[at + 1].startswith("      > block_started")
+    assert lines[at + 2] == "      > text  Looking."
     assert max(map(len, lines[: lines.index("")])) <= 60
 
 

@@ -153,6 +153,7 @@ def test_events_of_a_pipe_are_printed_as_they_arrive():
         assert list(kinds) == [
             "response_started",
             "usage_report",
+            "block_started",
         ]  # then comes the text, and the rest of the stream was not written yet
         process.stdin.write(whole[end:])
         process.stdin.close()

@@ -230,7 +230,7 @@ async def test_no_tool_has_the_name_of_the_outputs_tool() -> None:
         """Return the final output."""
         return "mine"
 
-    with pytest.raises(UsageError, match="final_output is the name of the tool for the run's output"):
+    with pytest.raises(UsageError, match="the tool 'final_output' is the one that makes the model return the output"):
         loop(FakeModel(answer("")), tools=[final_output], output={"type": "object"})
     run = await loop(FakeModel(answer("", ("final_output", {})), answer("Done.")), tools=[final_output])
     assert (run.text, [result.value for result in run.results]) == ("Done.", ["mine"])

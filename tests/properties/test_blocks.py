@@ -172,7 +172,21 @@ def test_the_state_of_reasoning_in_several_parts_is_in_the_events() -> None:
     assert [event.metadata for event in ends] == [{"opaque": item}, {"summary_index": 1}]
     writer = streamkit.writer("openai_responses")
     again, _ = read("openai_responses", [data for event in events if (data := writer.write(event))] + [writer.close()])
+    assert writer.omitted == {}
     first, second = again.content.blocks
     assert first.type == second.type == "reasoning"
     assert first.opaque["encrypted_content"] == "ENC"
     assert (first.text, second.text) == ("one", "two")
+
+
+def test_every_block_that_an_error_leaves_open_is_cut() -> None:
+    chunks: list[Chunk] = []
+    for number in (0, 1):
+        block = {"type": "thinking", "thinking": f"t{number}"}
+        chunks.append({"type": "content_block_start", "index": number, "content_block": block})
+    for number in (0, 1):
+        delta = {"type": "signature_delta", "signature": "half"}
+        chunks.append({"type": "content_block_delta", "index": number, "delta": delta})
+    turn, events = read("anthropic", [*chunks, {"type": "error", "error": {"type": "overloaded_error"}}])
+    assert [(block.text, block.signature) for block in turn.content.blocks] == [("t0", None), ("t1", None)]
+    assert [event.block for event in events if isinstance(event, BlockEnded)] == [0, 1]

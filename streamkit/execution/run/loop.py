@@ -16,11 +16,11 @@ from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.durable.state import AnsweredState, RunState
+from streamkit.execution.executors import Schedule, to_schedule
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.nested import RunningCall, current_call
 from streamkit.execution.one_call.prepare import Approve, awaits_client
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, RoundContext, Target
-from streamkit.execution.round.execution import Schedule, to_schedule
 from streamkit.execution.round.executor import ExecutionOptions
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.execution.run.loop_state import LoopState

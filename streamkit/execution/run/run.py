@@ -28,9 +28,9 @@ from streamkit.calls import Ended, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.background import is_event_loop_running
 from streamkit.execution.one_call.prepare import to_result_event
-from streamkit.execution.round.execution import Execution
 from streamkit.execution.round.policies import (
     MAX_FAILURES,
     Outcome,

@@ -40,13 +40,7 @@ from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
 from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
 from streamkit.providers.writing.writer import Writer
 
-__all__ = [
-    "ResponsesWriter",
-    "create_writer",
-    "error_body",
-    "error_event",
-]
-
+__all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
 
 #: Of each kind of text: the prefix of the events of its text, the prefix of those of its part, the field of the text,
 #: and the other fields of the part.
@@ -56,8 +50,8 @@ _TEXT_EVENTS: Final[dict[str, tuple[str, str, str, Json]]] = {
     "reasoning_text": ("response.reasoning_text", "response.content_part", "text", {}),
     "summary_text": ("response.reasoning_summary_text", "response.reasoning_summary_part", "text", {}),
 }
-#: The metadata of a text that its message has.
-_MESSAGE_FIELDS: Final = frozenset({"agent", "item_id", "phase"})
+#: The metadata of a text that its message or its place in the item has.
+_ITEM_FIELDS: Final = frozenset({"agent", "content_index", "item_id", "phase", "summary_index"})
 
 
 class _TextWriter(Writer):
@@ -105,8 +99,7 @@ class _TextWriter(Writer):
 
     def end_item(self, index: int) -> None:
         """Write the end of the item at that place in the output."""
-        item = self.items[index]
-        self.send_event("response.output_item.done", {"output_index": index, "item": item})
+        self.send_event("response.output_item.done", {"output_index": index, "item": self.items[index]})
 
     def write_item(self, item: Json, initial: Json) -> None:
         """Write an item without deltas."""
@@ -115,11 +108,9 @@ class _TextWriter(Writer):
 
     def close_item(self) -> None:
         """Write the end of the message or reasoning that is open, unless the end of its block will come."""
-        if self._open is not None:
-            if self._open in self._by_block.values():
-                self._open = None
-            else:
-                self._close(self._open)
+        item, self._open = self._open, None
+        if item is not None and item not in self._by_block.values():
+            self._close(item)
 
     def _close(self, item: OpenItem) -> None:
         """Write the end of a message or reasoning."""
@@ -128,12 +119,6 @@ class _TextWriter(Writer):
         self._by_block = {block: other for block, other in self._by_block.items() if other is not item}
         self._close_part(item)
         self.end_item(item.index)
-
-    def close_items(self) -> None:
-        """Write the ends of all messages and reasoning."""
-        for item in dict.fromkeys(self._by_block.values()):
-            self._close(item)
-        self.close_item()
 
     # ------------------------------------------------------------ texts
 
@@ -221,7 +206,7 @@ class _TextWriter(Writer):
         self.send_text((item.index, item.part_count), self._text_delta, text, item)
 
     def _text_delta(self, text: str, item: OpenItem) -> Json:
-        name, *_ = _TEXT_EVENTS[item.kind or ""]
+        name = _TEXT_EVENTS[item.kind or ""][0]
         logprobs: Json = {"logprobs": []} if item.kind == "output_text" else {}
         return {"type": f"{name}.delta", **item.position, "delta": text, **logprobs}
 
@@ -246,7 +231,7 @@ class _TextWriter(Writer):
                 if state:
                     item.item["encrypted_content"] = state
                 self._close(item)
-        elif self._own_state is None and event.metadata.keys() - _MESSAGE_FIELDS:
+        elif self._own_state is None and event.metadata.keys() - _ITEM_FIELDS:
             super().end_block(event)
         # Claude splits a text at citations, and the Agents SDK takes the last part of a message for the whole output.
         is_foreign_text = event.kind == "text" and self._own_state is None and "item_id" not in event.metadata
@@ -336,7 +321,9 @@ class ResponsesWriter(_TextWriter):
 
     def end(self) -> None:
         """Write the last event, with the whole response."""
-        self.close_items()
+        for item in dict.fromkeys(self._by_block.values()):
+            self._close(item)
+        self.close_item()
         for position in list(self._open_tools):
             self.end_item(position)
         status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")
