@@ -466,8 +466,8 @@ class LoopState(Conversation):
 
     async def record_response(self, turn: Turn, calls: Round, outcome: Outcome) -> None:
         """Record a response, before any of its calls starts."""
-        if self.recorder is not None:
-            await self.recorder.response(self.context, self.pauses, turn, calls, outcome, self._spending.turn_cost(turn))
+        if (recorder := self.recorder) is not None:
+            await recorder.response(self.context, self.pauses, turn, calls, outcome, self._spending.turn_cost(turn))
 
     def warn(self, code: str, message: str, call_id: str | None = None) -> Warned:
         """Add a warning of the run, and return its event."""
