@@ -391,6 +391,29 @@ async def test_runs_go_on_while_the_database_is_restarted_and_share_its_connecti
             assert await store.claimed() == set()
 
 
+async def test_a_worker_that_was_suspended_makes_no_request_for_a_run_that_it_has_lost(
+    address: str, run_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, asked = [0.0], []
+    monkeypatch.setattr(run_store, "_read_clock", lambda: clock[0])
+    async with RunStore(address) as store, await claimed(store, run_key) as claim:
+
+        async def suspended(entry: RunEntry) -> Lease:
+            lease = await claim.append(entry)
+            clock[0] += 31
+            execute(store, "UPDATE streamkit_claims SET worker = 'other' WHERE run_key = ?", run_key)
+            return lease
+
+        def ask(context: RoundContext) -> Any:
+            asked.append(context.round)
+            return answer("Done.")
+
+        run = run_loop(ask, provider="openai_chat", history=HISTORY, run_key=run_key, checkpoint=suspended)
+        with pytest.raises(ClaimLost, match="taken the run"):
+            await run
+    assert asked == []
+
+
 # ---------------------------------------------------------------- the mailbox
 
 

@@ -58,7 +58,7 @@ class Lease:
     fence: int
 
     async def confirm(self) -> None:
-        """Return if the run is still this worker's; called before each call, so it must be fast if that is certain.
+        """Return if the run is still this worker's: called before each call and request, fast if that is certain.
 
         Raises:
             Exception: it is not; the run ends with that, and the call does not start.
@@ -231,6 +231,10 @@ class Recorder:
         """
         if is_once:
             await self._record(StartEntry, call_id=call_id)
+        await self.confirm()
+
+    async def confirm(self) -> None:
+        """Confirm, before a request or a call, that the run is still this worker's; raise what the lease raises."""
         if self.lease is not None:
             await self.lease.confirm()
 

@@ -288,6 +288,7 @@ class LoopState(Conversation):
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
             limits=limits if limits.is_limited else None,
+            confirm=None if self.recorder is None else self.recorder.confirm,
         )
 
     def _turn_key(self, round: int, pauses: int) -> str:
@@ -465,9 +466,8 @@ class LoopState(Conversation):
 
     async def record_response(self, turn: Turn, calls: Round, outcome: Outcome) -> None:
         """Record a response, before any of its calls starts."""
-        if self.recorder is not None:
-            cost = self._spending.turn_cost(turn)
-            await self.recorder.response(self.context, self.pauses, turn, calls, outcome, cost)
+        if (recorder := self.recorder) is not None:
+            await recorder.response(self.context, self.pauses, turn, calls, outcome, self._spending.turn_cost(turn))
 
     def warn(self, code: str, message: str, call_id: str | None = None) -> Warned:
         """Add a warning of the run, and return its event."""

@@ -54,6 +54,7 @@ class StreamRequest:
         on_overflow: called once with the error of a request that exceeds the context; returns the context of the next
             attempt, or None.
         limits: how long each attempt is waited for, and the deadline of all of them, on anyio's clock.
+        confirm: called before each attempt; raises if the run is another worker's by now.
 
     Attributes:
         context: of the last attempt: its provider may be a fallback.
@@ -74,6 +75,7 @@ class StreamRequest:
         fallbacks: list[Target],
         on_overflow: Callable[[StreamError, RoundContext], Awaitable[RoundContext | None]] | None = None,
         limits: TimeLimits | None = None,
+        confirm: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._create_new_stream = create_new_stream
         self._create_turn = create_turn
@@ -81,6 +83,7 @@ class StreamRequest:
         self._fallbacks = fallbacks
         self._on_overflow = on_overflow
         self._limits = limits
+        self._confirm = confirm
         self.context: RoundContext = context
         self.turn: Turn | None = None
         self.exception: Exception | None = None
@@ -188,6 +191,8 @@ class StreamRequest:
 
     async def _open(self, stack: AsyncExitStack) -> Any:
         """Call ``create_new_stream``; return its value, awaited and entered until it can be read."""
+        if self._confirm is not None:
+            await self._confirm()
         stream = self._create_new_stream(self.context)
         for _ in range(_MAX_WRAPPERS):
             if is_readable(stream):
