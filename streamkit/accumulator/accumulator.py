@@ -7,6 +7,7 @@ in ``choice``; what all choices share is in ``turn_state``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from operator import attrgetter
 from typing import Any
 
@@ -19,12 +20,14 @@ from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.ids import normalize_index
-from streamkit.json_text import join_surrogates, json_size
+from streamkit.json_text import join_surrogates, measure_json
 from streamkit.values.json_data import describe_object, to_json_data
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
 MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
+
+_PLAIN = frozenset({int, str, type(None)})
 
 TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
 
@@ -135,10 +138,14 @@ class Accumulator:
 
     def usage(self, usage: Usage) -> None:
         """Implement ``Sink.usage``."""
-        raw = to_json_data(usage.raw, describe_object, deepest=STORED_NESTING)  # it is stored: no NaN, no infinity
-        if raw is not usage.raw:
-            usage = msgspec.structs.replace(usage, raw=raw)
-        size = json_size(raw)
+        raw = usage.raw
+        size, nesting = measure_json(raw)
+        # It is stored, so it must be JSON data, without NaN. Most reports are an object of integers and texts.
+        is_plain = raw is None or (raw.__class__ is dict and _PLAIN.issuperset(map(type, raw.values())))
+        if not is_plain or nesting == inf:
+            raw = to_json_data(raw, describe_object, deepest=STORED_NESTING)
+            if raw is not usage.raw:
+                usage, size = msgspec.structs.replace(usage, raw=raw), measure_json(raw)[0]
         if size > self._usage_size:  # of several reports only the last one is kept
             if not self.state.keep(size - self._usage_size):
                 return

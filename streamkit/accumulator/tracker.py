@@ -113,10 +113,15 @@ class ToolCallTracker:
                 self.warn_call(call, "index_mismatch", f"a delta came on the key {chunk.key!r}, which no call uses")
             if chunk.metadata or chunk.message is not None:
                 self._add_metadata(call, chunk)
+            name = chunk.name or ""
             if resolution.is_restated:
                 self._restate(call, chunk, text)
-            else:
-                self._continue_call(call, chunk.name or "", text)
+            elif call.is_final:
+                if text:
+                    self._report_late(call, text)
+            elif not name or name == call.name or self._continue_name(call, name):
+                if text:
+                    self._append(call, text)
         elif isinstance(resolution, New):
             self._open_new(chunk, text, resolution.reused_from)
         elif isinstance(resolution, Repeat):
@@ -150,22 +155,17 @@ class ToolCallTracker:
         if new and not self._state.refuses(new):
             known.update(new)
 
-    def _continue_call(self, call: ToolCallBuilder, name: str, text: str) -> None:
-        if call.is_final:
-            if text:
-                self._report_late(call, text)
-            return
-        if name and name != call.name:
-            if call.ref is None and (not call.name or not call.parts):
-                if self._state.refuses_name(call.name + name):
-                    return
-                call.name += name  # names do arrive in fragments (continuedev/continue#5849), or late
-                if call.parts or self._state.traits.whole_names:
-                    self._start(call)
-            else:
-                self.warn_call(call, "name_changed", f"the name {name!r} came after the arguments of {call.name!r}")
-        if text:
-            self._append(call, text)
+    def _continue_name(self, call: ToolCallBuilder, name: str) -> bool:
+        """Append to the name of a call; return False if it is too long then."""
+        if call.ref is None and (not call.name or not call.parts):
+            if self._state.refuses_name(call.name + name):
+                return False
+            call.name += name  # names do arrive in fragments (continuedev/continue#5849), or late
+            if call.parts or self._state.traits.whole_names:
+                self._start(call)
+        else:
+            self.warn_call(call, "name_changed", f"the name {name!r} came after the arguments of {call.name!r}")
+        return True
 
     def _restate(self, call: ToolCallBuilder, chunk: NormalizedToolChunk, text: str) -> None:
         """Replace a call's arguments by a complete text that the wire sent later."""

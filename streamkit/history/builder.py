@@ -51,7 +51,6 @@ __all__ = [
     "read_breakpoint",
     "read_cache_mark",
     "result_block",
-    "stored_content",
     "text_block",
 ]
 
@@ -100,11 +99,6 @@ def result_block(
         "metadata": metadata,
     }
     return store(ToolResponseBlock, fields, _RESULT_FIELDS)
-
-
-def stored_content(speaker: str, blocks: list[Block], metadata: dict[str, Any]) -> Content:
-    """Return a content."""
-    return store(Content, {"speaker": speaker, "blocks": blocks, "metadata": metadata}, _CONTENT_FIELDS)
 
 
 _TEXT = frozenset({str})
@@ -257,7 +251,8 @@ class ContentBuilder:
                 metadata["turn_key"] = self._assign_ids(self._calls)
                 self._last_calls, self._open_calls, self._calls = self._calls, None, []
                 self._last_calls_have_ids, self._by_result_id = None, {}
-        self._contents.append(stored_content(self._speaker, self._blocks, metadata))
+        fields = {"speaker": self._speaker, "blocks": self._blocks, "metadata": metadata}
+        self._contents.append(store(Content, fields, _CONTENT_FIELDS))
         self._speaker, self._blocks, self._metadata = "", [], {}
 
     def build(self) -> list[Content]:

@@ -97,17 +97,13 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
             raise UsageError(
                 f"messages[{index}] must be a dict, not {type(message).__name__}; convert an SDK object by model_dump()"
             )
-    return [_without_objects(message) for message in messages] if _have_objects(messages) else list(messages)
-
-
-def _have_objects(messages: Sequence[dict[str, Any]]) -> bool:
-    """Return True if a field of a message, or an item of a list that is one, may be an object of an SDK."""
+    # Only a field of a message, or an item of a list that is one, may be an object of an SDK.
     values = list(chain.from_iterable(map(dict.values, messages)))
     kinds = set(map(type, values))
     if list in kinds:
         lists = compress(values, map(is_, map(type, values), repeat(list)))
         kinds.update(map(type, chain.from_iterable(lists)))
-    return not kinds <= _JSON_TYPES
+    return list(messages) if kinds <= _JSON_TYPES else [_without_objects(message) for message in messages]
 
 
 def _without_objects(message: dict[str, Any]) -> dict[str, Any]:

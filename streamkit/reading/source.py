@@ -144,11 +144,30 @@ class Source:
         source = self._source
         if _is_single_input(source):
             return iter((source,))
-        iterator = self._open_iterable(source, sync)
+        status, headers = status_of(source), getattr(source, "headers", None)
+        if status is not None and (headers is None or hasattr(headers, "items")):
+            self._turn.response(status, headers)
+        if hasattr(source, "aiter_bytes") and not sync and not _is_sync_response(source):
+            self._iterator = aiter(source.aiter_bytes())
+        elif hasattr(source, "iter_bytes"):
+            self._iterator = source.iter_bytes()  # openai's async raw response has an async one under this name
+            if hasattr(self._iterator, "__aiter__") and sync:
+                raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
+            self._iterator = aiter(self._iterator) if hasattr(self._iterator, "__aiter__") else iter(self._iterator)
+        elif hasattr(source, "__aiter__") and not sync:
+            self._iterator = aiter(source)
+        elif hasattr(source, "__iter__") and not isawaitable(source):
+            self._iterator = iter(source)
+        elif not sync and (body := _find_body_reader(source)) is not None:
+            self._iterator = _read_body(body)
+        elif is_readable(source):
+            raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
+        else:
+            raise UsageError(f"read() takes an iterable of input or a response, not {type(source).__name__}")
         if (
             self.limits is not None
             and self.limits.has_silence_limit
-            and not hasattr(iterator, "__anext__")
+            and not hasattr(self._iterator, "__anext__")
             and not isinstance(source, (list, tuple))  # they do not wait
         ):
             raise UsageError(
@@ -156,37 +175,7 @@ class Source:
                 f" synchronous one ({type(source).__name__}). Pass an async stream, or set the timeout of the HTTP"
                 " client, such as httpx.Timeout(5, read=20)"
             )
-        return iterator
-
-    def _open_iterable(self, source: Any, sync: bool) -> Any:
-        if hasattr(source, "aiter_bytes") and not sync and not _is_sync_response(source):
-            self._report_status(source)
-            self._iterator = aiter(source.aiter_bytes())
-        elif hasattr(source, "iter_bytes"):
-            self._report_status(source)
-            self._iterator = source.iter_bytes()  # openai's async raw response has an async one under this name
-            if hasattr(self._iterator, "__aiter__") and sync:
-                raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
-            self._iterator = aiter(self._iterator) if hasattr(self._iterator, "__aiter__") else iter(self._iterator)
-        elif hasattr(source, "__aiter__") and not sync:
-            self._report_status(source)
-            self._iterator = aiter(source)
-        elif hasattr(source, "__iter__") and not isawaitable(source):
-            self._report_status(source)
-            self._iterator = iter(source)
-        elif not sync and (body := _find_body_reader(source)) is not None:
-            self._report_status(source)
-            self._iterator = _read_body(body)
-        elif is_readable(source):
-            raise UsageError(f"{type(source).__name__} is asynchronous: read it with 'async for'")
-        else:
-            raise UsageError(f"read() takes an iterable of input or a response, not {type(source).__name__}")
         return self._iterator
-
-    def _report_status(self, response: Any) -> None:
-        status, headers = status_of(response), getattr(response, "headers", None)
-        if status is not None and (headers is None or hasattr(headers, "items")):
-            self._turn.response(status, headers)
 
     async def aclose(self) -> None:
         """Close the source. A second call does nothing."""

@@ -16,7 +16,7 @@ import anyio
 from msgspec import structs
 
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
-from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
+from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
 from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
@@ -27,9 +27,9 @@ from streamkit.execution.round.policies import CircuitBreaker, Outcome
 from streamkit.execution.round.round import Round
 from streamkit.execution.round.scheduler import Scheduler
 from streamkit.execution.run.conversation import Conversation
-from streamkit.execution.run.options import LoopOptions, Spending
+from streamkit.execution.run.options import LoopOptions, Spending, count_calls
 from streamkit.execution.run.request import StreamRequest
-from streamkit.history.content import TextBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.history.content import TextBlock
 from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
@@ -115,8 +115,8 @@ class LoopState(Conversation):
             from streamkit.execution.run.output import RunOutput  # most runs have none
 
             self._output = RunOutput(options.output, options.retries.output)
+            self._output.check_tools(context.tools)
         self._final_result: ToolResult | None = None  # of a tool that has ended the run
-        self._check_tools()
         self.resumed: ResumedRound | None = None
         self.resumed_outcome: Outcome = None
         self.pauses: int = 0
@@ -128,7 +128,7 @@ class LoopState(Conversation):
     ) -> None:
         """Start from a run that was left."""
         self.restore(state)
-        count = self._count_earlier_calls(state) + state.nested_calls
+        count = count_calls(state, without=None if self._output is None else OUTPUT_TOOL) + state.nested_calls
         self._spending = Spending(self.options.budget, state.usage, state.cost, count, self._outer)
         self._breaker = CircuitBreaker(state.failures)
         self.pauses = state.pauses
@@ -158,18 +158,6 @@ class LoopState(Conversation):
                 repeated.append(call.id)
         self.attempts.update(repeated)
         self.resumed = ResumedRound(calls_left, approvals, results, repeated)
-
-    def _count_earlier_calls(self, state: RunState) -> int:
-        """Return how many calls of a run that was left count for ``Budget.calls``."""
-        blocks = [block for content in state.contents for block in content.blocks]
-        results = [block for block in blocks if isinstance(block, ToolResponseBlock)]
-        # Of an earlier round only those of a response that the provider had paused are canceled.
-        canceled = {result.call_id for result in results if result.status == "canceled"}
-        calls = [block for block in blocks if isinstance(block, ToolCallBlock) and block.id not in canceled]
-        names = [call.name for call in calls if "state" not in call.metadata]  # else it was not complete
-        if state.outcome != "pause":
-            names += [call.name for call in state.calls if call.state == "complete"]
-        return sum(self._output is None or name != OUTPUT_TOOL for name in names)
 
     @property
     def schedule(self) -> Scheduler:
@@ -237,7 +225,8 @@ class LoopState(Conversation):
         Raises:
             UsageError: the tools of the context do not fit the output of the run.
         """
-        self._check_tools()
+        if self._output is not None:
+            self._output.check_tools(self.context.tools)
         if self.is_last_round and self.context.tools:  # only the output can follow
             ending = [tool for tool in self.context.tools if tool.ends_run]
             choices = [None, "auto", "none", "required", *[tool.name for tool in ending]]
@@ -335,18 +324,6 @@ class LoopState(Conversation):
         """Return the tools of the request; only these run. A hook may have replaced those of the run's start."""
         offered = to_tools(self.context.tools)
         return offered if self._output is None else {**offered, OUTPUT_TOOL: self._output.tool}
-
-    def _check_tools(self) -> None:
-        """Check that the tools fit the output.
-
-        Raises:
-            UsageError: the run has an output, and a tool ends the run with another one.
-        """
-        for tool in [] if self._output is None else self.context.tools:
-            if tool.ends_run:
-                raise UsageError(
-                    f"{tool.name} ends the run with its value, and output= asks for another output: pass one of the two"
-                )
 
     def _may_end_run(self, call: ToolCall) -> bool:
         """Return True if a completed result of the call ends the run."""

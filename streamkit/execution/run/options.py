@@ -20,8 +20,10 @@ from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
 from streamkit.execution.one_call.nested import OuterRun
+from streamkit.execution.durable.state import RunState
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.round.executor import ExecutionOptions, check_callable
+from streamkit.history import ToolCallBlock, ToolResponseBlock
 from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
@@ -38,6 +40,7 @@ __all__ = [
     "Retries",
     "Spending",
     "TurnOptions",
+    "count_calls",
 ]
 
 
@@ -223,6 +226,19 @@ class Spending:
             return False
         self._is_usage_unknown = True
         return True
+
+
+def count_calls(state: RunState, *, without: str | None) -> int:
+    """Return how many calls of a run that was left count for ``Budget.calls``, except those of the tool *without*."""
+    blocks = [block for content in state.contents for block in content.blocks]
+    results = [block for block in blocks if isinstance(block, ToolResponseBlock)]
+    # Of an earlier round only those of a response that the provider had paused are canceled.
+    canceled = {result.call_id for result in results if result.status == "canceled"}
+    calls = [block for block in blocks if isinstance(block, ToolCallBlock) and block.id not in canceled]
+    names = [call.name for call in calls if "state" not in call.metadata]  # else it was not complete
+    if state.outcome != "pause":
+        names += [call.name for call in state.calls if call.state == "complete"]
+    return sum(name != without for name in names)
 
 
 def _count_tokens(usage: Usage) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from streamkit.calls import ToolCall
-from streamkit.errors import InvalidOutput, ToolFailed
+from streamkit.errors import InvalidOutput, ToolFailed, UsageError
 from streamkit.execution.durable.entries import StoredResult
 from streamkit.history import Content
 from streamkit.output import OUTPUT_TOOL, Growing, OutputType
@@ -51,6 +51,18 @@ class RunOutput(Generic[T]):
         if self._error is not None:
             raise ToolFailed(str(self._error))
         return "The answer was accepted."
+
+    def check_tools(self, tools: Sequence[Tool]) -> None:
+        """Check that no tool gives the run another output.
+
+        Raises:
+            UsageError: a tool ends the run with its value.
+        """
+        for tool in tools:
+            if tool.ends_run:
+                raise UsageError(
+                    f"{tool.name} ends the run with its value, and output= asks for another output: pass one of the two"
+                )
 
     def restore(self, calls: Sequence[ToolCall], results: Sequence[StoredResult]) -> None:
         """Read the output, or what was wrong with it, from the calls that had results when the run was left."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from streamkit.providers.provider import ToolChoice, Traits
-from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_flag, is_text, read_plain_settings
+from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, read_plain_settings
 from streamkit.providers.requests.models.claude import (
     NO_THINKING,
     Thinking,
@@ -140,14 +140,14 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
     if (thinking := read_thinking(fields.get("thinking"))) is not None:
         fields.take("thinking")
         values |= thinking
-    if (effort := fields.take("output_config", "effort", check=is_text)) is not None:
+    if (effort := fields.take("output_config", "effort", check=str)) is not None:
         values["reasoning_effort"] = effort
     for path in _OUTPUT_FORMATS:
         output = fields.get(*path)
         if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
             fields.take(*path)
             values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
-    if (is_disabled := fields.take("tool_choice", "disable_parallel_tool_use", check=is_flag)) is not None:
+    if (is_disabled := fields.take("tool_choice", "disable_parallel_tool_use", check=bool)) is not None:
         values["parallel_calls"] = not is_disabled
     return values
 

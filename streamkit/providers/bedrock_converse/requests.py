@@ -19,9 +19,7 @@ from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
-    is_list,
     is_number,
-    is_text,
     read_plain_settings,
 )
 from streamkit.providers.requests.models.claude import (
@@ -66,7 +64,7 @@ _MODEL_FIELDS = "additionalModelRequestFields"
 def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     """Take the tools of a body and return them; a cache point is a mark of the tool before it."""
     tools: list[OfferedTool] = []
-    for raw in fields.take("toolConfig", "tools", check=is_list) or []:
+    for raw in fields.take("toolConfig", "tools", check=list) or []:
         mark, last = read_cache_point(raw), tools[-1] if tools else None
         if mark is not None and isinstance(last, ToolDefinition):
             tools[-1] = copy_with(last, metadata={**last.metadata, "cache": mark})
@@ -180,7 +178,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         values |= thinking
     if (top_k := fields.take(_MODEL_FIELDS, "top_k", check=is_number)) is not None:
         values["top_k"] = top_k
-    if (effort := fields.take("outputConfig", "effort", check=is_text)) is not None:
+    if (effort := fields.take("outputConfig", "effort", check=str)) is not None:
         values["reasoning_effort"] = effort
     if (output := _read_output_format(fields.get("outputConfig", "textFormat"))) is not None:
         fields.take("outputConfig", "textFormat")

@@ -13,7 +13,6 @@ from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
-    is_integer,
     is_object,
     read_plain_settings,
 )
@@ -108,7 +107,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
     if (kind := fields.get("thinking", "type")) in list(_MODES):  # a list: the value may be unhashable
         fields.take("thinking", "type")
         values["reasoning"] = _MODES[kind]
-    if (budget := fields.take("thinking", "token_budget", check=is_integer)) is not None:
+    if (budget := fields.take("thinking", "token_budget", check=int)) is not None:
         values["reasoning_budget"] = budget
     output = fields.get("response_format")
     if is_object(output) and output.keys() <= {"type", "json_schema"}:

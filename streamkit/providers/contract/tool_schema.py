@@ -51,8 +51,13 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
         schema = _merge_root(schema, schema, rules.refused_at_root, {}, 0)
     if rules.refused_keywords:
         schema = _without_keywords(schema, rules.refused_keywords, changes)
-    if rules.numeric_bounds and _may_have_bounds(schema):
-        schema = _with_numeric_bounds(schema, changes)
+    if rules.numeric_bounds:
+        try:  # a search of the text is much faster than the walk
+            may_have_bounds = b'"exclusiveM' in msgspec.json.encode(schema)
+        except (TypeError, ValueError, RecursionError):  # a schema that is no JSON
+            may_have_bounds = "'exclusiveM" in repr(schema)
+        if may_have_bounds:
+            schema = _with_numeric_bounds(schema, changes)
     if rules.typed:
         from streamkit.providers.contract.schema_types import with_types
 
@@ -62,14 +67,6 @@ def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[
 
         schema = OneTypeSchema(schema, complete, changes).convert_object()
     return schema, list(dict.fromkeys(changes))
-
-
-def _may_have_bounds(schema: Json) -> bool:
-    """Return False for a schema without exclusive bounds: a search of its text is much faster than the walk."""
-    try:
-        return b'"exclusiveM' in msgspec.json.encode(schema)
-    except (TypeError, ValueError, RecursionError):  # a schema that is no JSON
-        return "'exclusiveM" in repr(schema)
 
 
 # ---------------------------------------------------------------- the root

@@ -171,10 +171,6 @@ def effort_for(budget: int) -> str:
 Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]
 
 
-def _unchanged(value: Any) -> Any:
-    return value
-
-
 @dataclass(frozen=True, kw_only=True)
 class Traits(WireTraits):
     """The declared facts of one provider. Every field except the name has a default. No code may infer them otherwise.
@@ -221,7 +217,7 @@ class Traits(WireTraits):
         stream_usage: usage is streamed only if the request's ``stream_options`` ask for it; False if it always is.
         end_marker: the payload that follows the chunks and ends a stream, such as ``[DONE]``; None if there is none.
         system_field: the field of a request's body that holds the system text; None if it is a message.
-        normalize_body: returns a request's body with the names that the package reads.
+        normalize_body: returns a request's body with the names that the package reads; None if it has them.
         stores_calls: returns whether the provider has the beginning of a body's conversation, so that a result in it
             may answer a call that is not.
         setting_fields: the path in the body of each setting whose value is the same there, by its neutral name.
@@ -249,7 +245,7 @@ class Traits(WireTraits):
     matches_head: Callable[[bytes], bool] = field(default=lambda head: False, repr=False, compare=False)
     compatible: frozenset[str] = frozenset()
     shared_hosts: re.Pattern[str] | None = None
-    normalize_model: Callable[[str], str] = field(default=_unchanged, repr=False, compare=False)
+    normalize_model: Callable[[str], str] = field(default=str, repr=False, compare=False)
     id_rule: IdRule = DEFAULT_ID_RULE
     model_id_rules: Mapping[str, IdRule] = field(default_factory=dict, repr=False)
     call_id_path: tuple[str, ...] = ("tool_calls", "id")
@@ -282,7 +278,7 @@ class Traits(WireTraits):
         default=ErrorRules().classify, repr=False, compare=False
     )
     system_field: str | None = None
-    normalize_body: Callable[[dict[str, Any]], dict[str, Any]] = field(default=_unchanged, repr=False, compare=False)
+    normalize_body: Callable[[dict[str, Any]], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
     stores_calls: Callable[[dict[str, Any]], bool] = field(default=lambda body: False, repr=False, compare=False)
     setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     implied_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)

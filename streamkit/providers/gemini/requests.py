@@ -17,11 +17,7 @@ from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
-    is_flag,
-    is_integer,
-    is_list,
     is_object,
-    is_text,
     is_texts,
     read_plain_settings,
 )
@@ -85,7 +81,7 @@ _DEEPEST = 100
 def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     """Take the tools of a body and return them: each function, and each other tool alone."""
     tools: list[OfferedTool] = []
-    for raw in fields.take("tools", check=is_list) or []:
+    for raw in fields.take("tools", check=list) or []:
         declarations = raw.get("functionDeclarations") if isinstance(raw, dict) else None
         if not isinstance(declarations, list):
             tools.append(HostedTool(provider=traits.name, raw=raw))
@@ -165,14 +161,14 @@ def render_tool_choice(choice: ToolChoice | None, tools: Sequence[OfferedTool], 
 def read_settings(fields: BodyFields, traits: Traits) -> Json:
     """Take the settings of a body and return them by their neutral names."""
     values = read_plain_settings(fields, traits)
-    budget = fields.take(*_THINKING, "thinkingBudget", check=is_integer)
+    budget = fields.take(*_THINKING, "thinkingBudget", check=int)
     if budget in (_OFF, _DYNAMIC):
         values["reasoning"] = "off" if budget == _OFF else "auto"
     elif budget is not None:
         values["reasoning_budget"] = budget
     if (level := fields.take(*_THINKING, "thinkingLevel", check=_is_level)) is not None:
         values["reasoning_effort"] = level.lower()
-    if (is_shown := fields.take(*_THINKING, "includeThoughts", check=is_flag)) is not None:
+    if (is_shown := fields.take(*_THINKING, "includeThoughts", check=bool)) is not None:
         values["reasoning_summary"] = "auto" if is_shown else "none"
     if (output := _take_output_format(fields)) is not None:
         values["output_format"] = output
@@ -180,7 +176,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
 
 
 def _is_level(value: Any) -> bool:
-    return is_text(value) and not value.upper().endswith("UNSPECIFIED")
+    return isinstance(value, str) and value != "" and not value.upper().endswith("UNSPECIFIED")
 
 
 def _take_output_format(fields: BodyFields) -> OutputFormat | None:

@@ -13,9 +13,7 @@ from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
-    is_flag,
     is_object,
-    is_text,
     read_plain_settings,
 )
 from streamkit.providers.requests.request import OutputFormat
@@ -64,9 +62,9 @@ def _definition(tool: ToolDefinition) -> Json:
 def read_settings(fields: BodyFields, traits: Traits) -> Json:
     """Take the settings of a body and return them by their neutral names."""
     values = read_plain_settings(fields, traits)
-    if (is_on := fields.take("think", check=is_flag)) is not None:
+    if (is_on := fields.take("think", check=bool)) is not None:
         values["reasoning"] = "auto" if is_on else "off"
-    elif (level := fields.take("think", check=is_text)) is not None:
+    elif (level := fields.take("think", check=str)) is not None:
         values |= {"reasoning": "auto", "reasoning_effort": level}
     output = fields.get("format")
     if output == "json" or is_object(output):

@@ -20,8 +20,6 @@ from streamkit.providers.provider import RenderedMessages, ToolChoice
 from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
-    is_flag,
-    is_integer,
     is_object,
     json_schema_format,
     merge_fields,
@@ -169,7 +167,7 @@ def read_settings(fields: BodyFields, traits: ChatDialect) -> Json:
     values = read_plain_settings(fields, traits)
     if "max_output_tokens" not in values:
         for name in _LIMITS:
-            if name in fields.rest and (limit := fields.take(name, check=is_integer)) is not None:
+            if name in fields.rest and (limit := fields.take(name, check=int)) is not None:
                 values["max_output_tokens"] = limit
                 break
     options: Any = fields.rest.get("stream_options")
@@ -189,11 +187,11 @@ def _read_reasoning_object(fields: BodyFields) -> Json:
     if not isinstance(fields.get("reasoning"), dict):
         return {}
     values = take_effort(fields, "reasoning", "effort")
-    if (budget := fields.take("reasoning", "max_tokens", check=is_integer)) is not None:
+    if (budget := fields.take("reasoning", "max_tokens", check=int)) is not None:
         values["reasoning_budget"] = budget
-    if (is_enabled := fields.take("reasoning", "enabled", check=is_flag)) is not None:
+    if (is_enabled := fields.take("reasoning", "enabled", check=bool)) is not None:
         values["reasoning"] = "auto" if is_enabled else "off"
-    if (is_excluded := fields.take("reasoning", "exclude", check=is_flag)) is not None:
+    if (is_excluded := fields.take("reasoning", "exclude", check=bool)) is not None:
         values["reasoning_summary"] = "none" if is_excluded else "auto"
     return values
 
@@ -205,9 +203,9 @@ def _read_thinking(fields: BodyFields) -> Json:
     if switch in ({"type": "enabled"}, {"type": "disabled"}):
         fields.take("thinking")
         values["reasoning"] = "auto" if switch["type"] == "enabled" else "off"
-    if (is_enabled := fields.take("enable_thinking", check=is_flag)) is not None:
+    if (is_enabled := fields.take("enable_thinking", check=bool)) is not None:
         values["reasoning"] = "auto" if is_enabled else "off"
-    if (budget := fields.take("thinking_budget", check=is_integer)) is not None:
+    if (budget := fields.take("thinking_budget", check=int)) is not None:
         values["reasoning_budget"] = budget
     return values
 

@@ -20,9 +20,7 @@ from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
-    is_list,
     is_object,
-    is_text,
     json_schema_format,
     read_plain_settings,
     take_effort,
@@ -60,7 +58,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
     """Take the settings of a body and return them by their neutral names."""
     values = read_plain_settings(fields, traits)
     values |= take_effort(fields, "reasoning", "effort")
-    if (summary := fields.take("reasoning", "summary", check=is_text)) is not None:
+    if (summary := fields.take("reasoning", "summary", check=str)) is not None:
         values["reasoning_summary"] = summary
     if (output := _read_output_format(fields.get("text", "format"))) is not None:
         fields.take("text", "format")
@@ -130,7 +128,7 @@ _MODES = ("auto", "none", "required")
 
 def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     """Take the tools of a body and return them, with those that its input defines."""
-    tools = [tool for raw in fields.take("tools", check=is_list) or [] for tool in _read(raw, traits.name)]
+    tools = [tool for raw in fields.take("tools", check=list) or [] for tool in _read(raw, traits.name)]
     items = fields.get(traits.messages_field)
     for item in items if isinstance(items, list) else ():
         kind = item.get("type") if isinstance(item, dict) else None

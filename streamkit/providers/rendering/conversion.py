@@ -23,7 +23,7 @@ from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import ProviderName, get, message_formats
 from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
-from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_flag, is_object, merge_fields
+from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_object, merge_fields
 from streamkit.providers.requests.request import (
     CachePolicy,
     Request,
@@ -71,7 +71,17 @@ class NeutralRequest:
         changes += names.changes
         self.contents: list[Content] = names.rename(request.contents)
         self._tools = prepare_tools(request.tools, provider.traits, names, changes)
-        self._choice = self._accepted_choice(names)
+        choice = request.tool_choice
+        is_possible = choice in (None, "auto", "none") or (choice == "required" and bool(self._tools))
+        if choice not in (None, "auto", "none", "required"):
+            namespaces = [
+                tool.namespace for tool in request.tools if isinstance(tool, ToolDefinition) and tool.name == choice
+            ]
+            choice = names.target_name(choice, namespaces[0] if namespaces else None)
+            is_possible = bool(namespaces)
+        if not is_possible:  # the target would refuse it
+            changes.append(f"the tool choice {request.tool_choice!r} was left out: no tool fits it")
+        self._choice: ToolChoice | None = choice if is_possible else None
 
     @property
     def is_beginning_stored(self) -> bool:
@@ -83,27 +93,6 @@ class NeutralRequest:
             block.raw for content in request.contents for block in content.blocks if isinstance(block, OpaqueBlock)
         ]
         return traits.stores_calls({**request.unread, traits.messages_field: items})
-
-    def _accepted_choice(self, names: ToolNames) -> ToolChoice | None:
-        """Return the tool choice by the target's name; one that no tool fits is left out, because it is refused."""
-        choice = self._request.tool_choice
-        if choice is None or choice in ("auto", "none"):
-            return choice
-        has_tools = bool(self._tools)
-        if choice == "required":
-            is_possible = has_tools
-        else:
-            namespaces = [
-                tool.namespace
-                for tool in self._request.tools
-                if isinstance(tool, ToolDefinition) and tool.name == choice
-            ]
-            choice = names.target_name(choice, namespaces[0] if namespaces else None)
-            is_possible = bool(namespaces)
-        if not is_possible:
-            self._changes.append(f"the tool choice {self._request.tool_choice!r} was left out: no tool fits it")
-            return None
-        return choice
 
     def body(self, rendered: RenderedMessages, output: OutputType[Any] | None = None) -> Json:
         """Return the body of the request, for the rendered conversation and the type of a structured output."""
@@ -345,7 +334,7 @@ def parse_request(
     if not is_object(body):
         raise UsageError(f"the body of a request must be a dict, not {type(body).__name__}")
     traits = target.traits
-    fields = BodyFields(traits.normalize_body(body))
+    fields = BodyFields(body if traits.normalize_body is None else traits.normalize_body(body))
     reader = target.request_reader()
     tools = reader.read_tools(fields, traits)
     tool_choice = reader.read_tool_choice(fields, traits)
@@ -356,7 +345,7 @@ def parse_request(
     contents = _read_messages(check_messages([] if messages is None else messages), target, system, report)
     if changes is not None:
         changes += report
-    is_streamed = fields.take("stream", check=is_flag)
+    is_streamed = fields.take("stream", check=bool)
     if stream is not None:
         is_streamed = stream
     if model is not None:

@@ -20,12 +20,8 @@ __all__ = [
     "BodyFields",
     "SettingsWriter",
     "asks_for_usage",
-    "is_flag",
-    "is_integer",
-    "is_list",
     "is_number",
     "is_object",
-    "is_text",
     "is_texts",
     "json_schema_format",
     "merge_fields",
@@ -37,7 +33,8 @@ __all__ = [
 _TEXT = frozenset({str})
 
 
-Check: TypeAlias = Callable[[Any], bool]
+#: What a value must be: of a type (a text is not empty then, an integer no boolean), or what a function accepts.
+Check: TypeAlias = type[str] | type[int] | type[bool] | type[list[Any]] | Callable[[Any], bool]
 
 
 def asks_for_usage(body: Any) -> bool:
@@ -51,29 +48,9 @@ def asks_for_usage(body: Any) -> bool:
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def is_text(value: Any) -> bool:
-    """Return True for text that is not empty."""
-    return isinstance(value, str) and bool(value)
-
-
-def is_flag(value: Any) -> bool:
-    """Return True for a boolean."""
-    return isinstance(value, bool)
-
-
-def is_integer(value: Any) -> bool:
-    """Return True for an integer that is no boolean."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def is_number(value: Any) -> bool:
     """Return True for a finite number that is no boolean."""
-    return is_integer(value) or (isinstance(value, float) and value - value == 0)
-
-
-def is_list(value: Any) -> bool:
-    """Return True for a list."""
-    return isinstance(value, list)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value - value == 0
 
 
 def is_texts(value: Any) -> bool:
@@ -126,21 +103,20 @@ class BodyFields:
 
         Null is taken away and means absent; an object that becomes empty is taken away too.
         """
-        name, rest = path[-1], self.rest
-        if path[0] not in rest:
-            return None
-        if len(path) == 1:
-            value = rest[name]
-            if value is not None and check is not None and not check(value):
-                return None
-            del rest[name]
-            return value
-        parent = self.get(*path[:-1])
+        name = path[-1]
+        parent = self.rest if len(path) == 1 else self.get(*path[:-1])
         if not isinstance(parent, dict) or name not in parent:
             return None
         value = parent[name]
-        if value is not None and check is not None and not check(value):
-            return None
+        if value is not None and check is not None:
+            if not isinstance(check, type):
+                fits = check(value)
+            else:
+                fits = isinstance(value, check) and value != "" and (check is bool or not isinstance(value, bool))
+            if not fits:
+                return None
+        if len(path) == 1:
+            return self.rest.pop(name)
         owned = self._own(path[:-1])
         del owned[-1][name]
         for depth in range(len(owned) - 1, 0, -1):
@@ -168,18 +144,18 @@ class BodyFields:
 Json = dict[str, Any]
 
 
-_CHECKS: dict[str, Callable[[Any], bool]] = {
-    "model": is_text,
-    "max_output_tokens": is_integer,
+_CHECKS: dict[str, Check] = {
+    "model": str,
+    "max_output_tokens": int,
     "temperature": is_number,
     "top_p": is_number,
     "top_k": is_number,
     "stop": is_texts,
-    "seed": is_integer,
+    "seed": int,
     "frequency_penalty": is_number,
     "presence_penalty": is_number,
-    "parallel_calls": is_flag,
-    "verbosity": is_text,
+    "parallel_calls": bool,
+    "verbosity": str,
 }
 
 
@@ -191,8 +167,8 @@ def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
     values: Json = {}
     for field in list(fields.rest):
         for name, path in traits.settings_of_fields.get(field, ()):
-            if name == "stop" and is_text(fields.get(*path)):
-                values[name] = [fields.take(*path)]
+            if name == "stop" and (text := fields.take(*path, check=str)) is not None:
+                values[name] = [text]
             elif (value := fields.take(*path, check=_CHECKS[name])) is not None:
                 values[name] = value
     return values
@@ -200,7 +176,7 @@ def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
 
 def take_effort(fields: BodyFields, *path: str) -> Json:
     """Take an effort of OpenAI's form and return its settings: ``none`` turns reasoning off."""
-    effort = fields.take(*path, check=is_text)
+    effort = fields.take(*path, check=str)
     if effort is None:
         return {}
     return {"reasoning": "off"} if effort == "none" else {"reasoning": "auto", "reasoning_effort": effort}

@@ -12,7 +12,7 @@ one is to offer no other. This module must not depend on a provider.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from operator import attrgetter, is_
 from typing import Any, Literal, TypeAlias
@@ -23,7 +23,7 @@ from streamkit.history.builder import read_cache_mark
 from streamkit.history.content import UNPAIRED_BLOCKS
 from streamkit.providers.contract.rendered import ToolChoice
 from streamkit.providers.contract.traits import Traits
-from streamkit.providers.requests.body_fields import BodyFields, is_list
+from streamkit.providers.requests.body_fields import BodyFields
 from streamkit.tools import StrictProfile, strict_parameters
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
@@ -115,7 +115,15 @@ class ToolNames:
         names: dict[str, str] = {}  # of calls, by their ids
         renamed: list[Content] = []
         for content in contents:
-            if self._are_kept(content.blocks, names):
+            for block in content.blocks:
+                if type(block) not in _UNNAMED and (
+                    not isinstance(block, _NAMED)
+                    or block.name not in self._unchanged
+                    or "namespace" in block.metadata
+                    or (names and isinstance(block, ToolResponseBlock))
+                ):
+                    break  # its name may change
+            else:
                 renamed.append(content)
                 continue
             blocks = [
@@ -132,17 +140,6 @@ class ToolNames:
             elif blocks:
                 renamed.append(copy_with(content, blocks=blocks))
         return renamed
-
-    def _are_kept(self, blocks: Sequence[Block], names: Mapping[str, str]) -> bool:
-        """Return True if no block names a tool whose name changes; False if that is not known."""
-        for block in blocks:
-            if type(block) in _UNNAMED:
-                continue
-            if not isinstance(block, _NAMED) or block.name not in self._unchanged or "namespace" in block.metadata:
-                return False
-            if names and isinstance(block, ToolResponseBlock):
-                return False
-        return True
 
     def _rename(self, block: Block, names: dict[str, str]) -> Block:
         if isinstance(block, ToolCallBlock):
@@ -213,7 +210,7 @@ Json = dict[str, Any]
 
 def read_tool_list(fields: BodyFields, read: Callable[[Json], OfferedTool | None], provider: str) -> list[OfferedTool]:
     """Take the list of tools and return it. An entry that ``read`` returns None for is a tool of the provider."""
-    tools = fields.take("tools", check=is_list)
+    tools = fields.take("tools", check=list)
     if not tools:
         return []
     offered: list[OfferedTool] = []
