@@ -19,8 +19,8 @@ from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
 from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.durable.state import RunState
+from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.round.executor import ExecutionOptions, check_callable
 from streamkit.history import ToolCallBlock, ToolResponseBlock
