@@ -1,4 +1,4 @@
-"""Runs inside the calls of another run: the call that a task is in, and what a run inside it takes from there.
+"""A run as its calls use it: what records them, the call that a task is in, and what a run inside that takes from it.
 
 A run that a tool makes has its key from the call's id, so that it is the same one at every attempt of the call. It
 counts in the budget of the run around it, stores its entries with that run's, and ends with the call
@@ -7,13 +7,30 @@ counts in the budget of the run around it, stores its entries with that run's, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from streamkit.calls import Usage
+from streamkit.calls import ToolResult, Usage
+from streamkit.tools import Approval
 
-__all__ = ["OuterRun", "RunningCall", "current_call"]
+__all__ = ["OuterRun", "ResultRecorder", "RunningCall", "current_call"]
+
+
+class ResultRecorder(Protocol):
+    """What stores decisions and results of calls before they have an effect (``durable.recorder.Recorder``)."""
+
+    async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
+        """Record decisions on calls, by the call's id, before the calls run."""
+        ...
+
+    async def start(self, call_id: str, *, is_once: bool) -> None:
+        """Confirm, before a call starts, that it may; record the start of a call of ``once``."""
+        ...
+
+    async def result(self, result: ToolResult) -> None:
+        """Record the result of a call, unless it is recorded."""
+        ...
 
 
 class OuterRun(Protocol):

@@ -10,7 +10,7 @@ It must not depend on who watches, on streams or on providers; ``execution`` is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -22,7 +22,7 @@ from streamkit.errors import UsageError
 from streamkit.events import Event, ToolAwaitingResult, ToolEvent, Warned
 from streamkit.execution.one_call.attempt import AroundCall, ToolAttempt
 from streamkit.execution.one_call.background import CallTasks, EventQueue
-from streamkit.execution.one_call.nested import OuterRun, RunningCall
+from streamkit.execution.one_call.nested import OuterRun, ResultRecorder, RunningCall
 from streamkit.execution.one_call.prepare import (
     Approve,
     PreparedCall,
@@ -44,23 +44,7 @@ from streamkit.execution.round.thread_update import ThreadLayout, ThreadUpdate, 
 from streamkit.reading.time_limits import Timeouts
 from streamkit.tools import Approval, Tool
 
-__all__ = ["ExecutionOptions", "Executor", "ResultRecorder", "check_callable"]
-
-
-class ResultRecorder(Protocol):
-    """What stores decisions and results of calls before they have an effect (``durable.recorder.Recorder``)."""
-
-    async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
-        """Record decisions on calls, by the call's id, before the calls run."""
-        ...
-
-    async def start(self, call_id: str, *, is_once: bool) -> None:
-        """Confirm, before a call starts, that it may; record the start of a call of ``once``."""
-        ...
-
-    async def result(self, result: ToolResult) -> None:
-        """Record the result of a call, unless it is recorded."""
-        ...
+__all__ = ["ExecutionOptions", "Executor", "check_callable"]
 
 
 class ExecutionOptions(Struct, frozen=True):
