@@ -17,13 +17,23 @@ from msgspec.structs import replace
 
 from streamkit.calls import CallRef, Finish, ResultStatus, StreamError, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.events import ToolCanceled, ToolCompleted, ToolDenied, ToolError, ToolEvent, ToolTimedOut
+from streamkit.events import (
+    ToolAwaitingApproval,
+    ToolCanceled,
+    ToolCompleted,
+    ToolDenied,
+    ToolError,
+    ToolEvent,
+    ToolTimedOut,
+)
 from streamkit.finishes import finish_row
 from streamkit.history.tool_results import exception_text
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool
 from streamkit.tools.context import copy_call, copy_json
+from streamkit.tools.custom import TEXT_FIELD
+from streamkit.tools.tool import describe_call
 from streamkit.tools.toolset import quote_name, sort_by_similarity
 from streamkit.values.redaction import log_failure, redact
 
@@ -43,6 +53,7 @@ __all__ = [
     "reason_to_block",
     "request_approval",
     "stopped_result",
+    "to_approval_event",
     "to_result_event",
     "to_stopped_error",
     "unknown_outcome_result",
@@ -264,6 +275,14 @@ _RESULT_EVENTS: dict[ResultStatus, Callable[[CallRef, ToolResult], ToolEvent]] =
     "timed_out": ToolTimedOut,
     "canceled": ToolCanceled,
 }
+
+
+def to_approval_event(prepared: PreparedCall) -> ToolAwaitingApproval:
+    """Return the event of a call that a person has to decide about, described as the tool describes a call."""
+    arguments = copy_json(prepared.call.arguments)
+    described = arguments if isinstance(arguments, dict) else {TEXT_FIELD: arguments}
+    description = describe_call(prepared.tool.describe, "preparing", described)
+    return ToolAwaitingApproval(prepared.call, description)
 
 
 def to_result_event(result: ToolResult) -> ToolEvent:

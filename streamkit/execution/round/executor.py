@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
-from streamkit.events import Event, ToolAwaitingApproval, ToolAwaitingResult, ToolEvent, Warned
+from streamkit.events import Event, ToolAwaitingResult, ToolEvent, Warned
 from streamkit.execution.one_call.attempt import AroundCall, ToolAttempt
 from streamkit.execution.one_call.background import CallTasks, EventQueue
 from streamkit.execution.one_call.nested import OuterRun, ResultRecorder, RunningCall
@@ -34,6 +34,7 @@ from streamkit.execution.one_call.prepare import (
     prepare_call,
     request_approval,
     stopped_result,
+    to_approval_event,
     to_result_event,
 )
 from streamkit.execution.round.policies import EagerCalls
@@ -42,9 +43,6 @@ from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import ThreadLayout, ThreadUpdate, check_layout, to_sendable_result
 from streamkit.reading.time_limits import Timeouts
 from streamkit.tools import Approval, Tool
-from streamkit.tools.context import copy_json
-from streamkit.tools.custom import TEXT_FIELD
-from streamkit.tools.tool import describe_call
 
 __all__ = ["ExecutionOptions", "Executor"]
 
@@ -259,9 +257,7 @@ class Executor:
             self._to_approve.append((position, prepared))
         if needs_approval and not was_awaiting:
             self.round.require_approval(position)
-            given = copy_json(call.arguments)
-            arguments = given if isinstance(given, dict) else {TEXT_FIELD: given}
-            self.queue.put(ToolAwaitingApproval(call, describe_call(prepared.tool.describe, "preparing", arguments)))
+            self.queue.put(to_approval_event(prepared))
         elif was_awaiting and not needs_approval:
             self.round.approve(position)
 
