@@ -56,8 +56,7 @@ def run(options: argparse.Namespace) -> int:
         changes += repaired.changes
         converted = convert_to_vercel_messages(repaired.contents, version=options.version)
     else:
-        providers.render(contents, options.target, unsupported=options.unsupported, changes=changes)
-        body = providers.render_request(contents, options.target, unsupported=options.unsupported)
+        body = providers.render_request(contents, options.target, unsupported=options.unsupported, changes=changes)
         converted = {name: value for name, value in body.items() if name not in _NOT_THE_CONVERSATION}
     json_output().write_json(json.dumps(converted, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass"))
     for change in changes:
