@@ -63,8 +63,8 @@ class SQLite(Database):
     def transact(self, work: Callable[[Execute], _Value]) -> _Value:
         """Do some work in a transaction, one thread at a time. After an error of SQLite the connection is closed."""
         with self._lock:
-            connection = self._connection = self._connection or self._connect()
             try:
+                connection = self._connection or self._connect()
                 connection.execute("BEGIN IMMEDIATE")  # a transaction that reads first cannot always write later
                 value = work(connection.execute)
                 connection.execute("COMMIT")
@@ -77,7 +77,9 @@ class SQLite(Database):
             return value
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._address, timeout=30, isolation_level=None, check_same_thread=False)
+        connection = self._connection = sqlite3.connect(
+            self._address, timeout=30, isolation_level=None, check_same_thread=False
+        )
         # The change of the mode fails at once while another connection writes, whatever the timeout (SQLite 3.40). The
         # mode is only for speed; a later connection changes it.
         with suppress(sqlite3.OperationalError):

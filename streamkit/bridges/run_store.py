@@ -204,7 +204,8 @@ class RunStore:
         _check_key(run_key)
         if not isinstance(content, Content):
             raise UsageError(f"send takes a Content, such as Content.human(text), not {type(content).__name__}")
-        mail_id, text = secrets.token_hex(16), content.model_dump_json()
+        # In the order of time, for what is sent at the same time of the database: SQLite has milliseconds.
+        mail_id, text = f"{time.time_ns():020}{secrets.token_hex(8)}", content.model_dump_json()
 
         def send(execute: Execute) -> None:
             execute(
@@ -357,9 +358,13 @@ class Claim(Lease):
             await self._extend(lambda execute: None)
 
     async def receive(self) -> list[tuple[str, Content]]:
-        """Return the contents in the mailbox of the run, each with its id, in the order in which they were sent."""
+        """Return the contents in the mailbox of the run, each with its id, in the order in which they were sent.
+
+        Raises:
+            ClaimLost: as for ``append``.
+        """
         query = "SELECT id, content FROM streamkit_mail WHERE run_key = ? ORDER BY sent, id"
-        rows = await self._store._run(lambda execute: execute(query, (self.run_key,)).fetchall(), self._expires)
+        rows = await self._extend(lambda execute: execute(query, (self.run_key,)).fetchall())
         return [(mail_id, Content.model_validate_json(text)) for mail_id, text in rows]
 
     async def _extend(self, work: Callable[[Execute], _Value]) -> _Value:

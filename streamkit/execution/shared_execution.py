@@ -69,7 +69,7 @@ class SharedExecution:
         self._changed = anyio.Event()  # set when more may start, or can be read
         self._scope = anyio.CancelScope()
         self._task: BackgroundTask | None = None
-        self._defect: Exception | None = None  # what ``approve`` raised
+        self._defect: Exception | None = None  # what ``approve`` or a format callback raised
         self._is_unwatched = self._is_exhausted = False
         self._has_all_streams = False
         self._is_over = False  # nothing runs any more
@@ -225,7 +225,10 @@ class SharedExecution:
         if not self._is_over:
             self._is_over = True
             for executor in list(self._streams):
-                executor.finalize()
+                try:
+                    executor.finalize()
+                except Exception as error:  # of a format callback: the other calls have results, and no stream waits
+                    self._defect = self._defect or error
                 self._keep_update(executor)
             self._changed.set()
             for _, place in self._waiting_streams:

@@ -448,6 +448,26 @@ async def test_a_content_that_is_sent_is_in_the_next_request_and_in_the_entries(
         assert again.history == run.history
 
 
+async def test_contents_are_received_in_the_order_in_which_they_were_sent(address: str, run_key: str) -> None:
+    async with RunStore(address) as store, await claimed(store, run_key) as claim:
+        contents = [Content.human(str(number)) for number in range(40)]
+        for content in contents:
+            await store.send(run_key, content)
+        assert [content for _, content in await claim.receive()] == contents
+
+
+async def test_a_mailbox_of_a_database_that_does_not_respond_is_a_lost_claim(
+    address: str, run_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_store, "_RELEASE_TIME", 0.0)
+    async with RunStore(address) as store:
+        claim = await claimed(store, run_key, seconds=0.01)
+        failing = Failing(store, "<" * 1000)
+        with pytest.raises(ClaimLost, match="has not responded") as lost:
+            await claim.receive()
+        assert isinstance(lost.value.__cause__, failing.failures)
+
+
 # ---------------------------------------------------------------- processes
 
 

@@ -665,3 +665,60 @@ async def test_around_call_is_within_the_timeout_of_the_call() -> None:
         calls, tools=[look], provider="openai_chat", around_call=around, timeouts=0.01
     )
     assert update.results[0].status == "timed_out"
+
+
+@pytest.mark.parametrize("is_cancelled_in", ["start", "approval"])
+@on_a_virtual_clock
+async def test_an_entry_whose_checkpoint_was_cancelled_keeps_its_position(is_cancelled_in: str) -> None:
+    log, stored = Log(), anyio.Event()
+
+    async def append(entry: RunEntry) -> None:
+        await log.append(entry)
+        if entry.type == is_cancelled_in and not stored.is_set():
+            stored.set()
+            await anyio.sleep(3)  # it is stored, and the response of the database is on its way
+
+    async def work() -> str:
+        """Finish after the run was stopped."""
+        with anyio.CancelScope(shield=True):
+            await stored.wait()
+            await anyio.sleep(2)
+        return "done"
+
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def ask(context: RoundContext) -> Any:
+        return answer("Done.") if context.round else answer("", ("work", {}), ("pay", {}))
+
+    is_once = is_cancelled_in == "start"
+    run = run_loop(
+        ask,
+        provider="openai_chat",
+        history=HISTORY,
+        tools=[work, Tool(pay, once=is_once, approval="allow" if is_once else "ask")],
+        approve=lambda *_: True,
+        timeouts=Timeouts(run=1.0 if is_once else None),  # which ends the tasks of calls too
+        checkpoint=append,
+    )
+    async with anyio.create_task_group() as tasks:
+
+        async def stop() -> None:
+            await stored.wait()
+            run.cancel()
+
+        if not is_once:
+            tasks.start_soon(stop)
+        await run
+    entries = log.entries
+    repeated = [number for number in range(1, len(entries)) if entries[number] == entries[number - 1]]
+    assert [entries[number].type for number in repeated] == [is_cancelled_in]
+    state = RunState.from_entries(entries)
+    assert (state.position, state.results[0].value) == (len(entries) - 1, "done")
+
+
+@pytest.mark.parametrize("data", ["[" * 200_000, '"\udc80"', b"\xff"])
+def test_an_entry_that_is_no_json_is_refused_in_one_way(data: str | bytes) -> None:
+    with pytest.raises(UsageError, match="not JSON"):
+        parse_entry(data)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections import Counter
 from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
-from execution.chat_chunks import answer
+from execution.chat_chunks import answer, closed_turn
 from execution.test_checkpoint import HISTORY, Log
 from virtual_clock import on_a_virtual_clock
 
-from streamkit import Budget, Content, RoundContext, Run, RunState, Tool, ToolContext, run_loop
-from streamkit.execution import NestedEntry, RunEntry
+from streamkit import (
+    Budget,
+    Content,
+    RoundContext,
+    Run,
+    RunState,
+    Tool,
+    ToolContext,
+    execute_tool_calls_batched,
+    run_loop,
+)
+from streamkit.execution import Lease, NestedEntry, RunEntry
 from streamkit.execution.one_call.background import count_abandoned
 
 pytestmark = pytest.mark.anyio
@@ -213,3 +225,66 @@ async def test_a_recursion_in_threads_goes_no_deeper_when_the_run_around_it_is_c
     while count_abandoned():  # noqa: ASYNC110 - threads that end by themselves, because no level follows
         await anyio.sleep(0.01)
     assert len(set(levels)) == len(levels)
+
+
+def answer_in_two_rounds(context: RoundContext) -> Any:
+    return answer("Done.") if context.round else answer("", ("work", {}))
+
+
+async def test_a_call_of_an_executor_inside_a_tool_that_times_out_ends_no_run_of_that_tool() -> None:
+    go_on = threading.Event()
+
+    def hang() -> None:
+        """Hang."""
+        go_on.wait()
+
+    async def work() -> str:
+        """Work."""
+        update = await execute_tool_calls_batched(closed_turn("", ("hang", {})), tools=[hang], timeouts=0.01)
+        go_on.set()
+        inner = await run_loop(lambda _: answer("Inner."), provider="openai_chat", history=HISTORY)
+        return f"{update.results[0].status} {inner.ended}"
+
+    run = await run_loop(answer_in_two_rounds, provider="openai_chat", history=HISTORY, tools=[work])
+    assert run.results[0].value == "timed_out answered"
+    while count_abandoned():  # noqa: ASYNC110 - a thread that ends by itself
+        await anyio.sleep(0.001)
+
+
+async def test_a_call_keeps_none_of_the_runs_that_have_ended_inside_it() -> None:
+    async def work() -> int:
+        """Work."""
+        start: dict[str, Any] = {"provider": "openai_chat", "history": HISTORY}
+        runs = [weakref.ref(await run_loop(lambda _: answer("x"), **start)) for _ in range(5)]
+        gc.collect()
+        return sum(run() is not None for run in runs)
+
+    run = await run_loop(answer_in_two_rounds, provider="openai_chat", history=HISTORY, tools=[work])
+    assert run.results[0].value <= 1
+
+
+async def test_a_lease_is_confirmed_in_the_event_loop_of_the_run_that_has_it() -> None:
+    threads, log = [], Log()
+
+    class Confirmed(Lease):
+        fence = 7
+
+        async def confirm(self) -> None:
+            threads.append(threading.get_ident())
+
+    async def append(entry: RunEntry) -> Lease:
+        await log.append(entry)
+        return Confirmed()
+
+    async def pay(context: ToolContext) -> int | None:
+        """Pay."""
+        return context.fence
+
+    def work() -> Any:
+        """Work in a thread, with a run that has an event loop of its own."""
+        ask = lambda context: answer("Done.") if context.round else answer("", ("pay", {}))  # noqa: E731
+        return run_loop(ask, provider="openai_chat", history=HISTORY, tools=[pay]).run_sync().results[0].value
+
+    run = await run_loop(answer_in_two_rounds, provider="openai_chat", history=HISTORY, tools=[work], checkpoint=append)
+    assert run.results[0].value == 7
+    assert threads == [threading.get_ident()] * 6  # two requests and a call of each run

@@ -14,7 +14,7 @@ from execution.chat_chunks import answer
 from execution.test_checkpoint import HISTORY, Log
 
 from streamkit import Budget, Content, RoundContext, Run, RunState, TextBlock, Tool, UsageError, run_loop
-from streamkit.execution import BeforeEveryRequest
+from streamkit.execution import BeforeEveryRequest, Lease, RunEntry
 
 pytestmark = pytest.mark.anyio
 
@@ -282,3 +282,42 @@ async def test_a_hook_of_every_request_replaces_the_first_history() -> None:
     again = await Rounds(None, 1, before_follow_up=()).start(resume=RunState.from_entries(log.entries))
     assert again.history == run.history
     await anyio.lowlevel.checkpoint()
+
+
+async def test_a_content_in_a_mailbox_before_the_start_and_a_hook_of_the_first_request_are_both_replayed() -> None:
+    log = Log()
+
+    class Mailbox(Lease):
+        fence = 1
+
+        async def receive(self) -> list[tuple[str, Content]]:
+            has_it = any(entry.type == "message" for entry in log.entries)
+            return [] if has_it else [("id", Content.human("Sent."))]
+
+    async def append(entry: RunEntry) -> Lease:
+        await log.append(entry)
+        return Mailbox()
+
+    whole = Rounds(BeforeEveryRequest(reminded), 1, run_key="k")
+    run = await whole.start(checkpoint=append)
+    assert spoken(whole.asked[0]) == ["Go.", "Sent.", "Round 0."]
+    assert spoken(run.contents) == ["Sent.", "Round 0.", "Round 1."]
+    for count in range(1, len(log.entries) + 1):
+        again = await Rounds(BeforeEveryRequest(reminded), 1).start(resume=RunState.from_entries(log.entries[:count]))
+        if count > 1:  # it was in the mailbox before
+            assert again.history == run.history, count
+
+
+async def test_a_content_that_a_limit_excludes_from_all_requests_is_recorded() -> None:
+    log = Log()
+
+    def ask(context: RoundContext) -> Any:
+        run.send(Content.human("Late."))
+        return answer("Done.")
+
+    run: Run = run_loop(ask, provider="openai_chat", history=HISTORY, max_rounds=1, checkpoint=log.append)
+    await run
+    assert spoken(run.contents) == ["Late."]
+    assert [entry.type for entry in log.entries] == ["request", "response", "message"]
+    again = await run_loop(ask, max_rounds=1, resume=RunState.from_entries(log.entries))
+    assert (again.ended, again.history) == (run.ended, run.history)

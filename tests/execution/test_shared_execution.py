@@ -356,6 +356,21 @@ async def test_wrong_uses() -> None:
         execute_tool_calls_batched([], tools=[double], parallel=True)  # type: ignore[call-overload]
 
 
+@on_a_virtual_clock
+async def test_no_stream_waits_for_ever_if_a_format_callback_raises() -> None:
+    def fail(results: Any) -> Any:
+        raise ValueError("no such format")
+
+    shared = SharedAccumulator(1, provider="openai_chat", format_batch_for_thread=fail)
+    streams = [(create_turn(str(number)), answer("", *double_calls(1, 1, 1))) for number in range(5)]
+    with anyio.fail_after(100):
+        async with anyio.create_task_group() as tasks:
+            execution = execute_tool_calls_batched(shared, tools=[double], limit=1)
+            tasks.start_soon(read_all, shared, streams)
+            with pytest.raises(ValueError, match="no such format"):
+                await execution
+
+
 async def test_an_execution_that_is_never_used_is_a_warning() -> None:
     def create() -> None:
         execute_tool_calls_batched(SharedAccumulator(), tools=[double])

@@ -377,6 +377,7 @@ def parse_entry(data: str | bytes) -> RunEntry:
         pydantic.ValidationError: it is not an entry.
     """
     try:
-        return _entries.validate_python(msgspec.json.decode(data))
-    except msgspec.DecodeError:
+        decoded = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise UsageError("the entry is not JSON that its to_json() has written") from None
+    return _entries.validate_python(decoded)

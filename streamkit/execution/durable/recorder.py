@@ -11,7 +11,7 @@ This module must not depend on storage, or on how calls run.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
 from math import inf
@@ -85,9 +85,13 @@ _FINAL = (ToolCompleted, ToolError, ToolDenied, ToolTimedOut)
 class _InnerLease(Lease):
     """The lease of a run inside a call: that of the run around it, whose mail is not its own."""
 
-    def __init__(self, outer: Lease) -> None:
-        self.fence = outer.fence
-        self.confirm = outer.confirm  # type: ignore[method-assign]
+    def __init__(self, fence: int, confirm: Callable[[], Awaitable[None]]) -> None:
+        self.fence = fence
+        self._confirm = confirm
+
+    async def confirm(self) -> None:
+        """Confirm the run around it."""
+        await self._confirm()
 
 
 class Recorder:
@@ -112,6 +116,7 @@ class Recorder:
         self.lease: Lease | None = None
         self._lock = anyio.Lock()
         self._is_cut_off = False  # an entry has taken too long
+        self._interrupted: RunEntry | None = None  # may be stored: its checkpoint was cancelled
         self._run_key = run_key
         self._layout = layout
         self._results: set[str] = set()  # the ids of calls whose results are recorded, of the current round
@@ -131,24 +136,34 @@ class Recorder:
         async with self._lock:
             if self._inner_failure is not None:
                 raise self._inner_failure
-            entry = kind(run_key=self._run_key, position=self.position, **fields)
             if self.deadline == inf:
-                await self._store(entry)
+                await self._store(kind, fields)
                 return
             if not self._is_cut_off:
                 with anyio.CancelScope(deadline=max(self.deadline, anyio.current_time() + RECORDING_TIME)):
-                    await self._store(entry)
+                    await self._store(kind, fields)
                     return
                 self._is_cut_off = True  # others would hang too, one after the other
-            name = type(entry).__name__
-            raise TimeoutError(f"timeouts.run is over, and the checkpoint has not stored a {name}: it was cut off")
+            message = f"timeouts.run is over, and the checkpoint has not stored a {kind.__name__}: it was cut off"
+            raise TimeoutError(message)
 
-    async def _store(self, entry: RunEntry) -> None:
-        done = self._checkpoint(entry)
-        if isawaitable(done):
-            done = await done
-        self.lease = done if isinstance(done, Lease) else None
-        self.position += 1
+    async def _store(self, kind: type[RunEntry], fields: Mapping[str, Any]) -> None:
+        """Store an entry; before it, again, one whose checkpoint was cancelled: that may have its position."""
+        is_stored = False
+        while not is_stored:
+            is_stored = self._interrupted is None
+            entry = self._interrupted or kind(run_key=self._run_key, position=self.position, **fields)
+            self._interrupted = entry
+            try:
+                done = self._checkpoint(entry)
+                if isawaitable(done):
+                    done = await done
+            except Exception:
+                self._interrupted = None
+                raise
+            self._interrupted = None
+            self.lease = done if isinstance(done, Lease) else None
+            self.position += 1
 
     def resume(self, position: int, results: Iterable[str], approvals: Iterable[str]) -> None:
         """Declare what is recorded, of the calls of the current round by their ids, and the position that follows."""
@@ -259,12 +274,15 @@ class Recorder:
                 self._inner_failure = error
                 raise
 
-        async def checkpoint(entry: RunEntry) -> Lease | None:
+        async def run_here(function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
             if current_token() == self._token:
-                await record(entry)
+                await function(*arguments)
             else:  # that run has an event loop of its own, in the thread of a synchronous tool
-                await anyio.to_thread.run_sync(partial(from_thread.run, record, entry, token=self._token))
-            return None if self.lease is None else _InnerLease(self.lease)
+                await anyio.to_thread.run_sync(partial(from_thread.run, function, *arguments, token=self._token))
+
+        async def checkpoint(entry: RunEntry) -> Lease | None:
+            await run_here(record, entry)
+            return None if self.lease is None else _InnerLease(self.lease.fence, partial(run_here, self.confirm))
 
         return checkpoint
 

@@ -103,11 +103,15 @@ class Replay:
             UsageError: they are not the entries of one run from its beginning; the message names the entry.
         """
         replay: Replay | None = None
+        last: RunEntry | None = None
         for number, entry in enumerate(entries):
-            if entry.position != number:
+            if last is not None and entry == last:
+                continue  # a log without claims may have one twice, whose checkpoint was cancelled and repeated
+            last, expected = entry, 0 if replay is None else replay.position
+            if entry.position != expected:
                 raise UsageError(
-                    f"entries[{number}] has the position {entry.position}: an entry is missing or out of order, so the"
-                    " run cannot be continued from these"
+                    f"entries[{number}] has the position {entry.position}, not {expected}: an entry is missing or out"
+                    " of order, so the run cannot be continued from these"
                 )
             if replay is None:
                 if not isinstance(entry, RequestEntry) or entry.history is None:
@@ -120,7 +124,7 @@ class Replay:
                 )
             else:
                 replay._add(entry)
-                replay.position = number + 1
+                replay.position += 1
         if replay is None:
             raise UsageError("there are no entries: start the run with history= and run_key=, without resume=")
         return replay
@@ -186,7 +190,14 @@ class Replay:
 
     def _finish(self, response: ResponseEntry) -> None:
         """Append an answered round, all calls of which have results."""
-        results = [self._result(response, call_id) for call_id in [call.id for call in response.calls]]
+        results: list[ToolResult] = []
+        for call in response.calls:
+            if (stored := self.results.get(call.id)) is None:
+                raise UsageError(
+                    f"the entries lack the result of the call {call.id} of round {response.round}, although a later"
+                    " round has begun: pass all entries of the run"
+                )
+            results.append(stored.to_result(call))
         answered = Round.restore(
             response.assistant,
             response.calls,
@@ -202,15 +213,6 @@ class Replay:
         self.context = self.context.with_update(update, is_round_over=is_round_over)
         if is_round_over:
             self.breaker.trips(update.results)
-
-    def _result(self, response: ResponseEntry, call_id: str) -> ToolResult:
-        stored = self.results.get(call_id)
-        if stored is None:
-            raise UsageError(
-                f"the entries lack the result of the call {call_id} of round {response.round}, although a later round"
-                " has begun: pass all entries of the run"
-            )
-        return stored.to_result(next(call for call in response.calls if call.id == call_id))
 
     @property
     def fields(self) -> dict[str, Any]:

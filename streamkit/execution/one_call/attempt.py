@@ -233,7 +233,8 @@ class ToolAttempt:
                 value = await thread.result()
             except anyio.get_cancelled_exc_class():
                 self.is_over = True  # context.canceled becomes true: a tool that checks it has a moment to stop
-                if (call := current_call()) is not None:
+                call = current_call()
+                if call is not None and call.call_id == self.prepared.call.id:  # else its tool runs this call itself
                     call.cancel()  # the runs that it makes have event loops of their own
                 try:
                     await thread.ends_within(_GRACE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
+from weakref import WeakMethod
 
 from streamkit.calls import ToolResult, Usage
 from streamkit.tools import Approval
@@ -87,7 +88,8 @@ class RunningCall:
     def __init__(self, call_id: str, run: OuterRun) -> None:
         self.call_id = call_id
         self.run = run
-        self._inner: list[Callable[[], object]] = []  # that cancel the runs inside
+        # That cancel the runs inside; weak, because a call may make many.
+        self._inner: list[WeakMethod[Callable[[], object]]] = []
         self._is_over = self._is_canceled = False
         self._calls: set[RunningCall] = set()  # of these runs, at any depth
         self._outer = _running_call.get()
@@ -101,8 +103,8 @@ class RunningCall:
         return self.call_id if number == 1 else f"{self.call_id}.{number}"
 
     def add(self, cancel: Callable[[], object]) -> None:
-        """Add a run inside the call, to be canceled with it: at once, if the call or one around it was."""
-        self._inner.append(cancel)
+        """Add the method that cancels a run inside the call; call it if the call, or one around it, was canceled."""
+        self._inner.append(WeakMethod(cancel))
         call: RunningCall | None = self
         while call is not None:
             if call._is_canceled:
@@ -112,8 +114,9 @@ class RunningCall:
     def cancel(self) -> None:
         """Cancel the runs inside the call, also those that the thread of a synchronous tool may still make."""
         self._is_canceled = True
-        for cancel in self._inner:  # from the outermost to the innermost: none may go on when one inside has ended
-            cancel()
+        for reference in self._inner:  # the outermost first: none may go on when one inside has ended
+            if (cancel := reference()) is not None:
+                cancel()
         for call in list(self._calls):
             call.cancel()
 

@@ -120,6 +120,7 @@ class Conversation:
         self._correction: Content | None = None  # of the next request
         self._base, self._base_count = context, 0  # before hooks: the context, and how many contents were added
         self._derived = context.messages  # the messages that follow from the entries
+        self._recorded: RoundContext | None = None  # that of the last request entry
 
     def restore(self, state: RunState) -> None:
         """Continue the conversation of a run that was left, and its entries."""
@@ -187,15 +188,15 @@ class Conversation:
         if recorder is not None and recorder.lease is not None:
             mail = await recorder.lease.receive()
         await self.record_inbox()
-        has_messages = bool(self.inbox or mail)
-        while self._recorded_messages if recorder is not None else self.inbox:
-            self._recorded_messages -= 1
+        count = len(self.inbox) if recorder is None else self._recorded_messages  # another thread may send more
+        self._recorded_messages = 0
+        for _ in range(count):
             self._append_message(self.inbox.popleft())
         for mail_id, content in mail:
             assert recorder is not None  # noqa: S101 - its lease has the mail
             await recorder.message(content, mail_id)
             self._append_message(content)
-        return has_messages
+        return bool(count or mail)
 
     async def record_inbox(self) -> None:
         """Record what was sent and has no entry yet."""
@@ -245,26 +246,21 @@ class Conversation:
         self.context = context
 
     async def record_request(self, pauses: int) -> None:
-        """Record the request that is about to be made of the context."""
-        if self.recorder is None:
+        """Record the request that is about to be made of the context, unless that is recorded."""
+        recorder, base, context = self.recorder, self._base, self.context
+        if recorder is None or context is self._recorded:
             return
-        base, context = self._base, self.context
         change: HistoryChange | None = None
         added: list[Content] = []
         if context.contents is not base.contents:
             number = find_added(base.contents, context.contents)
             change = HistoryChange.between(base.contents, context.contents[:number])
             added = context.contents[number:]
-        history: list[Content] | None = None
-        thread = None if context.messages is self._derived else context.messages  # a hook has replaced them
-        if self.recorder.position == 0:
-            history = base.contents
-            if thread is not None:  # the first entry has what the run began with, and the next one the hook's
-                await self.recorder.request(context, pauses, history, base.messages, None, None, [])
-                history = None
-            else:
-                thread = base.messages
-        await self.recorder.request(context, pauses, history, thread, self._correction, change, added)
+        is_first = recorder.position == 0  # recorded before hooks are called
+        history = context.contents if is_first else None
+        thread = context.messages if is_first or context.messages is not self._derived else None
+        await recorder.request(context, pauses, history, thread, self._correction, change, added)
+        self._recorded = context
 
     # ---------------------------------------------------------------- its calls, and runs inside them
 

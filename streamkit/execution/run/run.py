@@ -67,14 +67,17 @@ async def run_rounds(state: LoopState) -> Batches:
             yield _finish_resumed_round(state, state.resumed)
         while state.ended is None or await state.reopens():
             if not state.pauses:
+                if state.recorder is not None and state.recorder.position == 0:
+                    await state.record_request(0)  # what the run began with; this gives the lease, which has the mail
                 with anyio.CancelScope(deadline=state.deadline):
-                    if state.recorder is None or state.recorder.position > 0:
-                        await state.receive()
+                    await state.receive()
                     await state.call_hooks()
                 if state.is_out_of_time():
                     state.ended = "timed_out"
                     break
             yield _run_round(state)
+        if state.state is None:
+            await state.record_inbox()  # what no request will contain
     except Exception:
         state.ended = state.ended or "error"
         raise
@@ -87,10 +90,7 @@ async def _run_round(state: LoopState) -> Batches:
     started: list[Event] = [state.start_round()]
     for pauses in range(state.pauses, MAX_PAUSES + 1):
         state.pauses = pauses
-        has_mail = state.recorder is not None and state.recorder.position == 0  # the first entry gives the lease
         await state.record_request(pauses)
-        if has_mail and await state.receive():
-            await state.record_request(pauses)
         if started:
             yield started
             started = []
