@@ -21,7 +21,7 @@ The store goes on when its database restarts (``run_store``), and a run that it 
 Measured with DBOS 3.4.0: of 40 runs at once, with PostgreSQL stopped for two seconds in the middle, all were answered,
 and none of their 120 calls ran twice; 40 workflows with a step for each call all raised OperationalError.
 
-Live events go to one function (``show``), which hands them to whoever reads them.
+Live events go to one function (``show``).
 
 DBOS requires asyncio. This module must not depend on what happens in a run.
 """

@@ -49,7 +49,7 @@ _FIRST_DELAY, _MAX_DELAY = 0.05, 1.0
 
 
 class ClaimLost(StreamkitError):
-    """This run must record nothing more. Let it end the run, which whoever claims it next continues.
+    """This run must record nothing more. Let it end the run: the next worker that claims it continues it.
 
     Another worker has taken the run over, or the run was continued before from the same ``RunState``, or the database
     did not respond until the claim expired (then its exception is the cause).
@@ -368,7 +368,7 @@ class Claim(Lease):
         return [(mail_id, Content.model_validate_json(text)) for mail_id, text in rows]
 
     async def _extend(self, work: Callable[[Execute], _Value]) -> _Value:
-        """Renew the claim and do some work in one transaction, so that nobody takes the run over meanwhile.
+        """Renew the claim and do some work in one transaction, so that no other worker takes the run over.
 
         Raises:
             ClaimLost: another worker has taken the run over, or the database has not responded until it expired.

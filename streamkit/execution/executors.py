@@ -301,11 +301,6 @@ class Execution:
         return self._executor.paused
 
     @property
-    def entered(self) -> bool:
-        """Its block was entered."""
-        return self._task is not None
-
-    @property
     def ended(self) -> bool:
         """It has run to its end or was left, and ``update`` exists."""
         return self._executor.update is not None

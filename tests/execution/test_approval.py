@@ -402,6 +402,7 @@ async def test_a_wrong_answer_is_rejected_when_it_is_given() -> None:
         lambda state: state["history"].append(state["assistant"]),
         lambda state: state["results"].clear(),
         lambda state: state["pending"].clear(),
+        lambda state: state["pending"].append("\ud800"),
         lambda state: state.update(round=-1),
         lambda state: state.update(round="0"),
         lambda state: state.update(round=10**30),

@@ -33,6 +33,7 @@ from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadLayout, to_sendable_result
 from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import exception_text
+from streamkit.json_text import replace_lone_surrogates
 from streamkit.tools import Approval
 
 __all__ = ["AnsweredState", "RunState"]
@@ -128,7 +129,7 @@ class RunState(BaseModel):
     @model_validator(mode="after")
     def _check_calls(self) -> RunState:
         if problem := _find_problem(self):
-            raise ValueError(problem)
+            raise ValueError(replace_lone_surrogates(problem))  # pydantic cannot raise one with such an id
         return self
 
     def dump(self, key: bytes | str | None = None, *, expires: float | None = None) -> str:
@@ -193,7 +194,7 @@ class RunState(BaseModel):
 
     @classmethod
     def from_entries(cls, entries: Iterable[RunEntry]) -> RunState:
-        """Return the state of a run after the entries that its ``checkpoint`` was given, wherever it was stopped.
+        """Return the state of a run after the entries that its ``checkpoint`` got, wherever it was stopped.
 
         Resumed, it requests no response again that was recorded and runs no call again whose result was; a call without
         one runs, with the idempotency key that it had. The state of a run that had ended ends it again at once.

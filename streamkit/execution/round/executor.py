@@ -4,7 +4,7 @@
 ``round`` what a result means for the round. ``Executor`` connects them: it starts a task for each call that may run,
 has people asked for their approval, and gives a result to every call that is left, whatever is canceled.
 
-It must not depend on who watches, on streams or on providers; ``execution`` is the caller's side.
+It must not depend on who watches, on streams or on providers; ``executors`` is the caller's side.
 """
 
 from __future__ import annotations

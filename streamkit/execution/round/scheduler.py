@@ -2,7 +2,7 @@
 
 Calls are in the order in which they were made. The executor reports which started and which ended, and asks for the
 next one. The rules are in ``docs/rules.md``, "Running calls". Of a call this module uses only its tool; it must not
-depend on an event loop, nor on threads: ``Schedule`` in ``execution`` is the form that several of them may share.
+depend on an event loop, nor on threads: ``Schedule`` in ``executors`` is the form that several of them may share.
 """
 
 from __future__ import annotations

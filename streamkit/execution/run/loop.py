@@ -127,7 +127,7 @@ def run_loop(
             state's.
         output: the type of a structured output, as for ``Growing``: a pydantic model, another type (a union as
             ``TypeAdapter(A | B)``, for type checkers), or a JSON schema. Each request asks for it in the provider's
-            form, ``run.output`` has it, and a wrong one is told to the model.
+            form, ``run.output`` has it, and the model reads why a wrong one does not fit.
         cache: ``auto`` or a ``CacheMark``: each request marks the ends of the tools, of the system text and of the
             conversation for the provider's cache, as with ``render_request``; of a ``thread`` only the tools.
 

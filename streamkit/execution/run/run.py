@@ -1,7 +1,7 @@
 """A run: its rounds, from the request to the results of the tools, and how it is watched, left and resumed.
 
 ``run_rounds`` has the order of the steps: request, read, run the tools, append, and request again, until the run ends.
-``loop_state`` has what the run consists of so far, ``request`` makes the requests, ``execution`` runs the tools. The
+``loop_state`` has what the run consists of so far, ``request`` makes the requests, ``executors`` runs the tools. The
 stream is read in the task of the caller who asks for the next event, so a slow reader slows the stream and nothing
 piles up; only tools run in tasks of their own. Each step is a generator of batches and yields the next one instead of
 repeating its events (``batches``).
