@@ -537,6 +537,16 @@ async def test_decisions_for_a_run_from_its_entries_are_recorded_too() -> None:
     assert (done.ended, paid, done.contents) == ("answered", [1], run.contents)
 
 
+async def test_a_run_that_was_left_without_a_checkpoint_gets_none() -> None:
+    """Its entries would begin in the middle, so that nothing could be made of them after a crash."""
+    log, paid = Log(), []
+    tools = [payment(paid)]
+    paused = await run_loop(lambda _: PAYMENTS, provider="openai_chat", history=HISTORY, tools=tools)
+    with pytest.raises(UsageError, match="left without checkpoint="):
+        run_loop(lambda _: answer("Done."), resume=paused.state, tools=tools, checkpoint=log.append)
+    assert (log.entries, paid) == ([], [])
+
+
 async def test_a_stored_state_approves_nothing() -> None:
     """A state may come back from a client, so decisions are taken from the entries alone."""
     log, paid = Log(), []

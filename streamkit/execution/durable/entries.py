@@ -115,7 +115,7 @@ class StoredResult(BaseModel):
 
 def _check_version(value: Any) -> str:
     """Return the version of an entry; refuse another major one. A newer minor one has fields that are kept unread."""
-    version = replace_lone_surrogates(str(value))
+    version: str = replace_lone_surrogates(str(value))
     if version.partition(".")[0] != "1":
         raise ValueError(f"version {version} is not known here: a newer streamkit wrote it")
     return version

@@ -252,6 +252,10 @@ def _resume_run(
             f"resume must be a RunState (RunState.load), or state.answer(...), not {type(resume).__name__}"
         )
     state = answered.state
+    if options.checkpoint is not None and not state.position:
+        raise UsageError(
+            "the run was left without checkpoint=, so that its entries would lack its beginning: resume it without one"
+        )
     for result in answered.results.values():
         if not awaits_client(result.call, options.execution.tools):
             name = result.call.name
