@@ -37,6 +37,7 @@ from streamkit import (
 from streamkit.events import RoundFinished, RoundStarted, ToolCompleted, ToolRunning
 from streamkit.execution import (
     BeforeEveryRequest,
+    Lease,
     RequestEntry,
     ResponseEntry,
     ResultEntry,
@@ -545,6 +546,31 @@ async def test_a_run_that_was_left_without_a_checkpoint_gets_none() -> None:
     with pytest.raises(UsageError, match="left without checkpoint="):
         run_loop(lambda _: answer("Done."), resume=paused.state, tools=tools, checkpoint=log.append)
     assert (log.entries, paid) == ([], [])
+
+
+async def test_a_lease_that_cannot_be_confirmed_is_no_failure_of_the_provider() -> None:
+    asked: list[RoundContext] = []
+
+    class Unconfirmed(Lease):
+        fence = 1
+
+        async def confirm(self) -> None:
+            raise ConnectionResetError("the database is gone")
+
+    def ask(context: RoundContext) -> Any:
+        asked.append(context)
+        return answer("Done.")
+
+    run = run_loop(
+        ask,
+        provider="openai_chat",
+        history=HISTORY,
+        checkpoint=lambda entry: Unconfirmed(),
+        retries=Retries(2, fallbacks=["anthropic"]),
+    )
+    with pytest.raises(ConnectionResetError, match="database is gone"):
+        await run
+    assert (run.ended, run.warnings, asked) == ("error", [], [])
 
 
 async def test_a_stored_state_approves_nothing() -> None:

@@ -372,7 +372,6 @@ _HANDLERS: dict[type[Event], Callable[[Notifier, Any], list[ToolNotification]]] 
 #: The events that change nothing about a client's call.
 _OF_NO_CALL: frozenset[type] = frozenset(
     {
-        Compaction,
         ResponseStarted,
         BlockStarted,
         Text,

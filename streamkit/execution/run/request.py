@@ -104,6 +104,8 @@ class StreamRequest:
         attempts = 0
         while True:
             attempts += 1
+            if self._confirm is not None:  # not within the attempt: a failure of it is none of the provider
+                await self._confirm()
             self.turn = turn = self._create_turn(self.context)
             early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
             async with AsyncExitStack() as stack:
@@ -191,8 +193,6 @@ class StreamRequest:
 
     async def _open(self, stack: AsyncExitStack) -> Any:
         """Call ``create_new_stream``; return its value, awaited and entered until it can be read."""
-        if self._confirm is not None:
-            await self._confirm()
         stream = self._create_new_stream(self.context)
         for _ in range(_MAX_WRAPPERS):
             if is_readable(stream):
