@@ -62,6 +62,7 @@ MODEL = [
     "opaque",
 ]
 TOOL = ["text", "image", "file", "document", "orphan"]
+SPEAKERS = {"human": PERSON, "ai": MODEL, "tool": TOOL}
 KINDS = st.one_of(
     st.tuples(st.just("system"), st.lists(st.just("text"), min_size=1, max_size=2)),
     st.tuples(st.just("human"), st.lists(st.sampled_from(PERSON), max_size=3)),
@@ -201,6 +202,21 @@ def without(value: Any, names: set[str]) -> Any:
 def test_what_has_no_sentence_is_unchanged(wire: str, data: st.DataObject) -> None:
     shape = data.draw(st.lists(KINDS, max_size=3))
     origin: dict[str, Any] = data.draw(st.sampled_from([{}, {"provider": wire}, {"provider": "acme"}]))
+    check_conversation(wire, shape, origin)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("speaker", "kind"),
+    sorted({(speaker, kind) for speaker, kinds in SPEAKERS.items() for kind in kinds}),
+)
+def test_each_block_alone_is_unchanged_or_has_a_sentence(speaker: str, kind: str, wire: str) -> None:
+    for origin in ({}, {"provider": wire}, {"provider": "acme"}):
+        check_conversation(wire, [(speaker, [kind])], origin)
+
+
+def check_conversation(wire: str, shape: list[tuple[str, list[str]]], origin: dict[str, Any]) -> None:
+    """Check that a conversation without a sentence has all its marks in the request and in the messages alone."""
     contents, marks = make_history(shape, origin, wire)
     changes: list[str] = []
     try:
