@@ -56,6 +56,8 @@ class Choice:
     __slots__ = (
         "_by_key",
         "_calls",
+        "_cited_text",
+        "_first_text",
         "_last",
         "_last_text",
         "_open_reasoning",
@@ -83,7 +85,9 @@ class Choice:
         self._last: Block | None = None
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
+        self._first_text: Block | None = None  # unless that stays empty: the one after it
         self._last_text: Block | None = None  # gets the citations
+        self._cited_text: Block | None = None  # gets them as long as that is empty (Gemini ends in a signed empty text)
         self.early_citations: list[Any] | None = None  # citations before any text, for the first text block
 
     # ---------------------------------------------------------------- the sink
@@ -164,7 +168,12 @@ class Choice:
                 if self._last.key is None:
                     self._emit_end(self._last)
             self._last = block
-        if kind == "text":
+        if kind == "text" and block is not self._last_text:
+            last = self._last_text
+            if last is not None and last.parts:
+                self._cited_text = last
+            elif last is self._first_text:
+                self._first_text = block
             self._last_text = block
         if text:
             text, block.half = join_half(block.half, text)
@@ -280,7 +289,12 @@ class Choice:
             return
         self._state.start_response()
         block = self.add_citations((data,), key)
-        self._state.events += citation_events(data, None if block is None else block.number, self.index)
+        if block is None:
+            self._state.events += citation_events(data, None, self.index, text="")
+            return
+        # Without a key the wire counts from the beginning of the message, where the first text is.
+        text = block.text if key is not None or block is self._first_text else None
+        self._state.events += citation_events(data, block.number, self.index, text=text)
 
     def compaction(self, raw: Any, summary: str | None) -> None:
         """Implement ``ChoiceSink.compaction``."""
@@ -289,8 +303,10 @@ class Choice:
             self._state.events.append(Compaction(summary and join_surrogates(summary), raw, self.index))
 
     def add_citations(self, citations: Iterable[Any], key: Hashable = None) -> Block | None:
-        """Keep citations with the block of a key (default: the last text), which is returned, or for the first text."""
+        """Keep citations with the block of a key, by default the last text, and return it; or for the first text."""
         block = self._last_text if key is None else self._find_block(key)
+        if key is None and block is not None and not block.parts:
+            block = self._cited_text or block
         if block is None:
             self.early_citations = self.early_citations or []
             self.early_citations += citations
