@@ -418,9 +418,10 @@ def test_misuse_is_rejected_at_once(wrong: dict[str, Any], message: str) -> None
         loop(ScriptedModel(), **wrong)
 
 
-def test_a_create_new_stream_that_is_not_callable_is_rejected_at_once() -> None:
+@pytest.mark.parametrize("wrong", ["gpt-4", None])
+def test_a_create_new_stream_that_is_not_callable_is_rejected_at_once(wrong: Any) -> None:
     with pytest.raises(UsageError, match="create_new_stream must be a function"):
-        loop("gpt-4")
+        loop(wrong)
 
 
 # ---------------------------------------------------------------- which request has failed

@@ -335,7 +335,8 @@ class LoopOptions(Struct, frozen=True):
         if not _is_integer(self.max_rounds) or self.max_rounds < 1:
             raise UsageError(f"max_rounds must be the number of requests, at least 1, not {self.max_rounds!r}")
         auto_mark(self.cache)  # rejects what is no policy
-        _check_callable("create_new_stream", self.create_new_stream)
+        if not callable(self.create_new_stream):
+            raise UsageError(f"create_new_stream must be a function of a RoundContext, not {self.create_new_stream!r}")
         _check_callable("checkpoint", self.checkpoint)
         for number, hook in enumerate(self.before_follow_up):
             _check_callable(f"before_follow_up[{number}]", hook)
