@@ -10,6 +10,7 @@ from typing import Any, get_args
 import anyio
 import anyio.to_thread
 import pytest
+from anthropic_events import STOP, begin, end, start, stop
 from execution.chat_chunks import answer, closed_turn
 from execution.fake_model import FakeModel, ScriptedModel, calls_with_status, rejected, tasks_and_threads
 from virtual_clock import on_a_virtual_clock
@@ -177,6 +178,25 @@ async def test_costs_are_the_sum_of_the_turns_prices() -> None:
     assert priced == [("openai_chat", "m")] * 2
     unlimited = await loop(FakeModel(answer("Hello", usage=(100, 10))), budget=Budget(price=price))
     assert (unlimited.ended, unlimited.cost) == ("answered", 1.5)
+
+
+@pytest.mark.anyio
+async def test_tokens_that_only_a_compaction_used_count_in_the_budget() -> None:
+    # The counts beside the iterations are without those of compactions
+    # (https://platform.claude.com/docs/en/build-with-claude/compaction).
+    compaction = {"type": "compaction", "input_tokens": 83_000, "output_tokens": 709}
+    message = {"type": "message", "input_tokens": 200, "output_tokens": 46}
+    usage = {"input_tokens": 200, "output_tokens": 46, "iterations": [compaction, message]}
+    called = [start(0, "tool_use", id="toolu_1", name="work", input={}), stop(0)]
+    with_compaction = [begin(usage={"input_tokens": 200, "output_tokens": 1}), *called, end("tool_use", **usage), STOP]
+    answered = [begin(), start(0, "text", text="Done."), stop(0), end("end_turn", output_tokens=1), STOP]
+    model = FakeModel(with_compaction, answered)
+    run = await loop(model, work, provider="anthropic", budget=Budget(tokens=50_000))
+    assert (run.ended, len(model.asked)) == ("budget", 1)
+    assert run.usage is not None
+    assert (run.usage.input_tokens, run.usage.output_tokens) == (83_200, 755)
+    more = await loop(FakeModel(with_compaction, answered), work, provider="anthropic", budget=Budget(tokens=90_000))
+    assert (more.ended, more.text) == ("answered", "Done.")
 
 
 @pytest.mark.anyio

@@ -36,7 +36,7 @@ from streamkit.output import OutputType
 from streamkit.providers.cohere.requests import STRICT, output_fields, render_tool_fields
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.rendering.media import Media, caption, convert_parts
+from streamkit.providers.rendering.media import Media, caption, convert_parts, report_name
 from streamkit.providers.rendering.message_renderer import RoleRenderer
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import strict_output_if_possible
@@ -132,6 +132,7 @@ class CohereRenderer(RoleRenderer[Traits]):
                     parts.append(_text_part(block.text))
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(convert_media(block, self.traits))
+                report_name(block, parts[-1], self.changes)
             else:
                 self.omit(block, "a user message cannot contain it")
         if any(part["type"] != "text" for part in parts):

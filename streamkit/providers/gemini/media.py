@@ -8,7 +8,6 @@ This module converts single values and must not depend on contents or their orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from streamkit.errors import UnsupportedContent
@@ -16,7 +15,7 @@ from streamkit.history.content import FileBlock, ImageBlock
 from streamkit.providers.decoding.decoding import read_json
 from streamkit.values.media import is_url, media_type_of_name, normalize_data, parse_data_url, quote_source
 
-__all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part", "restore_references"]
+__all__ = ["file_part", "image_part", "is_allowed_in_result", "media_part", "named_media_part", "restore_object"]
 
 Json = dict[str, Any]
 
@@ -102,32 +101,27 @@ def is_allowed_in_result(part: dict[str, Any]) -> bool:
     return part.get("inlineData", {}).get("mimeType") in _MEDIA_TYPES_IN_RESULTS
 
 
-def restore_references(
-    text: str, media: Sequence[ImageBlock | FileBlock], response: Json, parts: list[Json]
-) -> tuple[Json, list[Json]]:
-    """Return a function response that was an object with files beside it, and its parts with the files' names.
+def named_media_part(block: ImageBlock | FileBlock) -> dict[str, Any]:
+    """Return the part of an image or file in a result whose object refers to its files by name.
 
-    The object refers to its files by name, ``{"image": {"$ref": "a.png"}}``
+    The reference is ``{"image": {"$ref": "a.png"}}``
     (https://ai.google.dev/gemini-api/docs/function-calling#multimodal).
 
-    Args:
-        text: the object as JSON text, which may have been changed since.
-        media: the files.
-        response: the response with the text, which is returned if that is no object.
-        parts: the parts of the files.
+    Raises:
+        UnsupportedContent: as ``media_part``.
     """
+    part, name = media_part(block), block.name if isinstance(block, FileBlock) else None
+    inline = part.get("inlineData")
+    return {**part, "inlineData": {**inline, "displayName": name}} if name and inline else part
+
+
+def restore_object(text: str) -> Json | None:
+    """Return a function response that was an object, from its JSON text; None if that was changed to something else."""
     try:
         value = read_json(text)
     except (ValueError, RecursionError):
-        return response, parts
-    if not isinstance(value, dict):
-        return response, parts
-    named: list[Json] = []
-    for block, part in zip(media, parts, strict=True):
-        name = block.name if isinstance(block, FileBlock) else None
-        inline = part.get("inlineData")
-        named.append({**part, "inlineData": {**inline, "displayName": name}} if name and inline else part)
-    return value, named
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _file_data(uri: str, media_type: str | None) -> dict[str, Any]:

@@ -44,7 +44,8 @@ from streamkit.providers.gemini.media import (
     image_part,
     is_allowed_in_result,
     media_part,
-    restore_references,
+    named_media_part,
+    restore_object,
 )
 from streamkit.providers.gemini.requests import output_fields, render_tool_choice, render_tools
 from streamkit.providers.gemini.schema import PART_METADATA, SIGNATURE
@@ -55,9 +56,11 @@ from streamkit.providers.rendering.media import (
     convert_or_describe,
     convert_parts,
     media_parts,
+    report_name,
+    result_text,
     split_text_and_media,
 )
-from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json, result_text
+from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.requests.strict import plain_output
@@ -208,16 +211,25 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         if isinstance(block, TextBlock):
             return [_Part({"text": block.text, **self._fields(block)})] if block.text else []
         if isinstance(block, (ImageBlock, FileBlock)):
-            return [_Part({**convert_media(block, self.traits), **self._fields(block)})]
+            return [_Part({**self._media(block), **self._fields(block)})]
         if isinstance(block, OpaqueBlock) and (parts := self._own_parts(block)):
             return parts
         self.report(f"a block of type {block.type!r} in a user message was left out")
         return []
 
+    def _media(self, block: Media) -> Json:
+        part = convert_media(block, self.traits)
+        report_name(block, part, self.changes)
+        return part
+
     def tool_media_part(self, block: Media) -> _Part:
         """Return an image or file that a tool made; text that describes it if no model accepts it."""
         part = convert_or_describe(block, media_part, self.changes, "Gemini")
         return _Part({"text": part} if isinstance(part, str) else part)
+
+    def has_failure_flag(self, block: ToolResponseBlock) -> bool:
+        """Return True: the response of a failed call has the field ``error``."""
+        return True
 
     def result_parts(self, block: ToolResponseBlock) -> list[_Part]:
         """Return a result as a function response, and after it the images and files that are not in the response."""
@@ -232,11 +244,13 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         media_inside: list[Json] = []
         parts_after: list[_Part] = []
         if (parts := media_parts(block)) is not None:
-            text, media = split_text_and_media(convert_parts(parts, media_part, self.changes, "Gemini"))
+            is_object = block.metadata.get("response_form") == "object"
+            convert = named_media_part if is_object else media_part
+            text, media = split_text_and_media(convert_parts(parts, convert, self.changes, "Gemini"))
             response = {_response_field(block): text}
-            media_inside = [media_part(part) for part in media]
-            if block.metadata.get("response_form") == "object":
-                response, media_inside = restore_references(text, media, response, media_inside)
+            media_inside = [convert(part) for part in media]
+            if is_object:
+                response = restore_object(text) or response
             if not (call.accepts_media and all(is_allowed_in_result(part) for part in media_inside)):
                 media_inside = []
                 parts_after = [part for shown in caption(media, call.name) for part in self.user_parts(shown)]
@@ -270,7 +284,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         if parts := self._own_parts(block):
             return parts
         if isinstance(block, (ImageBlock, FileBlock)):
-            return [_Part(convert_media(block, self.traits))]
+            return [_Part(self._media(block))]
         label = (
             f"the provider's tool {block.name!r}"
             if isinstance(block, ServerToolBlock)

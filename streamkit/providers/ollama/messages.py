@@ -36,7 +36,7 @@ from streamkit.output import OutputType
 from streamkit.providers.ollama.requests import output_fields, render_tools
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
-from streamkit.providers.rendering.media import Media, caption, convert_parts
+from streamkit.providers.rendering.media import Media, caption, convert_parts, report_name
 from streamkit.providers.rendering.message_renderer import RoleRenderer
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import plain_output
@@ -144,6 +144,7 @@ class OllamaRenderer(RoleRenderer[Traits]):
                 texts.append(block.text)
             elif isinstance(block, (ImageBlock, FileBlock)):
                 images.append(convert_media(block, self.traits))
+                report_name(block, images[-1], self.changes)
             else:
                 self.omit(block, "a user message cannot contain it")
         message: Json = {"role": "user", "content": "\n".join(filter(None, texts))}

@@ -44,7 +44,15 @@ from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import convert_media, convert_tool_media, image_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_request, is_reasoning
 from streamkit.providers.provider import RenderedMessages, RenderOptions
-from streamkit.providers.rendering.media import Media, caption, convert_parts, media_parts, split_text_and_media
+from streamkit.providers.rendering.media import (
+    Media,
+    caption,
+    convert_parts,
+    media_parts,
+    report_name,
+    result_text,
+    split_text_and_media,
+)
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
@@ -118,9 +126,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.mark(message, contents_of_last)
             self.changes.append("the last message, a system message, was sent as a person's")
         if self.traits.cache_marks:
-            contents = [message.get("content") for message in self.messages]
-            parts = [part for content in contents if isinstance(content, list) for part in content]
-            marked = [part for part in parts if "cache_control" in part]
+            lists = [parts for message in self.messages if isinstance(parts := message.get("content"), list)]
+            marked = [part for parts in lists for part in parts if "cache_control" in part]
             if drop_first_marks(marked, lambda part: part.pop("cache_control")):
                 self.report(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}")
 
@@ -153,6 +160,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                     parts.append(self.marked({"type": "text", "text": block.text}, block))
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(self.marked(convert_media(block, self.traits), block))
+                report_name(block, parts[-1], self.changes)
             elif isinstance(block, OpaqueBlock) and self.is_own(block) and _is_content_part(block.raw):
                 parts.append(block.raw)
             else:
@@ -392,13 +400,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         """Buffer the tool message of a result. Media that it cannot have are shown by a user message."""
         call_id = self.ids.result_id(block)
         name = block.name or self.call_names.get(block.call_id)
-        parts = media_parts(block)
-        media: list[Media] = []
-        content: str | list[Json]
-        if parts is None:
-            content = text_or_json(block.result if block.error is None else block.error)
-        else:
-            content, media = self._split_result(self.tool_media(parts))
+        content, media = self._split_result(block)
         if self.traits.cache_marks and content and cache_mark(block) is not None:
             parts_of_result = [{"type": "text", "text": content}] if isinstance(content, str) else content
             content = [*parts_of_result[:-1], self.marked(parts_of_result[-1], block)]
@@ -407,8 +409,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             message["name"] = name
         self.buffer_result(self.call_places.get(call_id, len(self.call_places)), message, caption(media, name))
 
-    def _split_result(self, parts: Sequence[ResultPart]) -> tuple[str | list[Json], list[Media]]:
+    def _split_result(self, block: ToolResponseBlock) -> tuple[str | list[Json], list[Media]]:
         """Return the content of a tool message, and the media that a user message shows."""
+        if (own_parts := media_parts(block)) is None:
+            return result_text(block), []
+        parts = self.tool_media(own_parts)
         if not self.traits.media.result_images or not any(isinstance(part, ImageBlock) for part in parts):
             return split_text_and_media(parts)
         content: list[Json] = []

@@ -54,6 +54,7 @@ from streamkit.providers.openai_responses.output_items import (
 from streamkit.providers.openai_responses.requests import output_fields, render_tool_choice, render_tools
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.rendering.media import report_name
 from streamkit.providers.rendering.message_renderer import MessageRenderer
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
@@ -195,6 +196,11 @@ class ResponsesRenderer(MessageRenderer[Traits]):
                 role = "developer" if content.metadata.get("role") == "developer" else "system"
             self.append({"role": role, "content": said})
 
+    def has_failure_flag(self, block: ToolResponseBlock) -> bool:
+        """Return True if the result is an item of the provider's with a status; only a local shell's is text alone."""
+        call = self._calls.get(block.call_id)
+        return call is not None and call.item is not None and call.item["type"] != "local_shell_call"
+
     def finish(self) -> None:
         """Append the last results."""
         self._flush_results()
@@ -220,7 +226,9 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if isinstance(block, TextBlock):
             return [{"type": "input_text", "text": block.text, **self.breakpoint_of(block)}] if block.text else []
         if isinstance(block, (ImageBlock, FileBlock)) and speaker != "system":
-            return [convert_media(block, self.traits) | self.breakpoint_of(block)]
+            part = convert_media(block, self.traits) | self.breakpoint_of(block)
+            report_name(block, part, self.changes)
+            return [part]
         raw = block.raw if isinstance(block, OpaqueBlock) and self.is_own(block) else None
         if isinstance(raw, dict) and isinstance(raw.get("content"), list):
             return list(raw["content"])  # an unknown part, as the importer keeps it
@@ -330,6 +338,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         item_id = self._item_id(block, "msg_")
         if block.metadata.get("refusal") and item_id is None:
             self.report("a refusal was sent back as text: without its item's id there is no other form")
+        elif item_id is None and block.metadata.get("citations") and self.is_from_target(block):
+            self.report("the citations of a text were left out: without its item's id there is no field for them")
         origin = (is_own, block.metadata.get("item_id" if is_own else "provider"))
         if self._last_text is not None and self._last_text[0] == origin:
             last = self._last_text[1]

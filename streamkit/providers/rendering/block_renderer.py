@@ -23,7 +23,7 @@ from streamkit.history.content import (
 )
 from streamkit.history.tool_results import result_parts
 from streamkit.providers.provider import Traits
-from streamkit.providers.rendering.media import Media, convert_or_describe, describe
+from streamkit.providers.rendering.media import Media, convert_or_describe, describe, report_name
 from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json
 from streamkit.providers.writing.encoding import text_or_json
 
@@ -79,7 +79,9 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if isinstance(block, TextBlock):
             return self.text_parts(block)
         if isinstance(block, (ImageBlock, FileBlock)):
-            return [self.media_block(block)]
+            part = self.media_block(block)
+            report_name(block, part, self.changes)
+            return [part]
         if isinstance(block, OpaqueBlock):
             return self.own_parts(block)
         self.report(f"a block of type {block.type!r} in a user message was left out")
@@ -111,14 +113,19 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             self.report("a text of nothing but white space was left out")
         return []
 
+    def has_failure_flag(self, block: ToolResponseBlock) -> bool:
+        """Return True: a result has a field for its failure."""
+        return True
+
     def failure_text(self, block: ToolResponseBlock) -> str | None:
         """Return the text of a result that is an error or did not complete; None for a completed result."""
         if block.error is None and block.status in (None, "completed"):
             return None
         text = block.error or _text_of(block.result)
-        if block.error and isinstance(block.result, list) and not all(map(_is_text, block.result)):
+        parts = result_parts(block.result) if not block.error else None
+        if parts is not None and not all(isinstance(part, TextBlock) for part in parts):
             # 400 "all content must be type 'text' if 'is_error' is true" (caozhiyuan/copilot-api#196)
-            self.report(f"parts of a failed result that are no text were left out: {self.target} refuses them")
+            self.report(f"put text in the place of images and files of a failed result: {self.target} refuses them")
         has_text = bool(text if self.accepts_blank_results else text.strip())
         return text if has_text else f"The call did not complete: {block.status}."
 
@@ -180,10 +187,6 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if self.messages and self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", self.parts_field: [self.text_block("(continued)")]})
             self.report("a user message '(continued)' was put in front: the first message must be a user's")
-
-
-def _is_text(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
 def _text_of(result: Any) -> str:

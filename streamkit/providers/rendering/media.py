@@ -36,6 +36,7 @@ from streamkit.history.content import (
 from streamkit.history.input_checks import check_media_data
 from streamkit.history.tool_results import ResultPart, decode_text_file, result_parts, to_stored_part
 from streamkit.providers.provider import Provider
+from streamkit.providers.writing.encoding import text_or_json
 from streamkit.values.json_data import copy_with
 
 __all__ = [
@@ -49,7 +50,10 @@ __all__ = [
     "followup_user_blocks",
     "join_text_and_media",
     "label",
+    "lost_of_failure",
     "media_parts",
+    "report_name",
+    "result_text",
     "split_text_and_media",
 ]
 
@@ -62,6 +66,42 @@ def media_parts(block: ToolResponseBlock) -> list[ResultPart] | None:
     if block.error is not None or block.status not in (None, "completed") or not isinstance(block.result, list):
         return None
     return result_parts(block.result)
+
+
+def result_text(block: ToolResponseBlock) -> str:
+    """Return the result of a call as text, for wires whose results are text."""
+    if block.result is None and not block.error and block.status not in (None, "completed"):
+        return f"The call did not complete: {block.status}."
+    return block.error or text_or_json(block.result)
+
+
+def lost_of_failure(block: ToolResponseBlock, *, has_flag: bool) -> str | None:
+    """Return a sentence for what the message of a failed result does not contain; None if it contains all.
+
+    With ``has_flag`` it states, apart from its text, that the call failed. The text of an error says what happened.
+    """
+    if block.result in (None, "", block.error):
+        return None
+    if block.error:
+        parts = result_parts(block.result, texts_alone=True) or []
+        if block.error == "\n".join(part.text if part.type == "text" else "\0" for part in parts):
+            return None
+        return "the result of a failed call was left out: only its error was sent"
+    if block.status in (None, "completed") or (has_flag and block.status == "error"):
+        return None
+    return "the status of a result was left out: the target has no field for it, and there is no error that says it"
+
+
+def report_name(block: Media, part: Any, changes: list[str]) -> None:
+    """Report a file's name if the part does not have it, with or without the extension."""
+    name = block.name if isinstance(block, FileBlock) else None
+    if not name:
+        return
+    values = list(part.values()) if isinstance(part, dict) else []
+    values += [inner for value in values if isinstance(value, dict) for inner in value.values()]
+    sentence = "the name of a file was not sent with it: the target has no field for it, or refuses its characters"
+    if name not in values and (name.rpartition(".")[0] or name) not in values and sentence not in changes:
+        changes.append(sentence)
 
 
 def convert_or_describe(
@@ -83,6 +123,7 @@ def convert_or_describe(
         if sentence not in changes:
             changes.append(sentence)
         return describe(part)
+    report_name(part, converted, changes)
     return converted
 
 

@@ -30,8 +30,14 @@ from streamkit.history.tool_results import ResultPart
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
 from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
-from streamkit.providers.rendering.media import Media, followup_user_blocks, media_parts, split_text_and_media
-from streamkit.providers.writing.encoding import data_as_json
+from streamkit.providers.rendering.media import (
+    Media,
+    followup_user_blocks,
+    lost_of_failure,
+    media_parts,
+    result_text,
+    split_text_and_media,
+)
 
 __all__ = [
     "AlternatingRenderer",
@@ -40,7 +46,6 @@ __all__ = [
     "MessageRenderer",
     "RoleRenderer",
     "cache_mark",
-    "result_text",
 ]
 
 
@@ -132,7 +137,7 @@ class MessageRenderer(Generic[AnyTraits]):
         self.changes: list[str] = []
         self.request_fields: Json = {}
         self._legal_names: set[str] = set()  # of tools
-        self._content = 0  # the number of the content that is being rendered
+        self.content_number = 0  # the number of the content that is being rendered
         self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
 
     @cached_property
@@ -142,12 +147,17 @@ class MessageRenderer(Generic[AnyTraits]):
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
-        for self._content, content in enumerate(contents):
+        for self.content_number, content in enumerate(contents):
             if "author" in content.metadata and not self.accepts_author(content):
                 self.report("the name of a message's author was left out: the target has no field for it")
             has_call = False
-            for block in content.blocks if content.speaker == "ai" else ():
-                if type(block) is ToolCallBlock:
+            for block in content.blocks:
+                if type(block) is TextBlock and block.metadata.get("citations") and not self.is_from_target(block):
+                    self.report("the citations of a text were left out: only the provider that made them accepts them")
+                if type(block) is ToolResponseBlock and (block.error or block.status not in (None, "completed")):
+                    if lost := lost_of_failure(block, has_flag=self.has_failure_flag(block)):
+                        self.report(lost)
+                elif content.speaker == "ai" and type(block) is ToolCallBlock:
                     has_call = True
                     if block.parameters == {} and "raw_arguments" in block.metadata:
                         self.report(f"the arguments of a call of {block.name!r} are {{}}: they were no complete object")
@@ -172,6 +182,10 @@ class MessageRenderer(Generic[AnyTraits]):
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
+        return False
+
+    def has_failure_flag(self, block: ToolResponseBlock) -> bool:
+        """Return True if the message of this result states, apart from its text, that the call failed."""
         return False
 
     def add(self, content: Content) -> None:
@@ -262,18 +276,13 @@ class MessageRenderer(Generic[AnyTraits]):
         """Record the contents of a message, in addition to those recorded before."""
         _, members = self._contents_of.setdefault(id(message), (message, []))
         if contents is None:
-            members.append(self._content)
+            members.append(self.content_number)
         else:
             members += contents
 
     def contents_of(self, message: Json) -> list[int]:
         """Return the numbers of the contents that a message contains."""
         return sorted(set(self._contents_of[id(message)][1])) if id(message) in self._contents_of else []
-
-    @property
-    def content_number(self) -> int:
-        """The number of the content that is being rendered."""
-        return self._content
 
 
 def cache_mark(block: Block) -> CacheMark | None:
@@ -283,15 +292,6 @@ def cache_mark(block: Block) -> CacheMark | None:
         return None
     ttl = mark.get("ttl")
     return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
-
-
-def result_text(block: ToolResponseBlock) -> str:
-    """Return the result of a call as text, for wires whose results are text."""
-    if block.error is not None:
-        return block.error
-    if block.result is None:
-        return "" if block.status in (None, "completed") else f"The call did not complete: {block.status}."
-    return block.result if isinstance(block.result, str) else data_as_json(block.result)
 
 
 class AlternatingRenderer(MessageRenderer[AnyTraits]):
@@ -491,8 +491,8 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
             self.append(message, [content])
         shown = [blocks for _, _, blocks, _ in results if blocks]
         if (shown or media) and (user_blocks := followup_user_blocks(shown, media, self.changes)):
-            number, self._content = self._content, contents[-1]
+            number, self.content_number = self.content_number, contents[-1]
             self.add_user(user_blocks)
-            self._content = number
+            self.content_number = number
 
     finish = flush_results  # of a conversation: the last results

@@ -691,5 +691,5 @@ def test_what_a_failed_result_cannot_have_is_reported() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
     part, changes = result_of({"content": [{"type": "text", "text": "no"}, image], "is_error": True})
     assert (part["content"], part["is_error"]) == ("no", True)
-    assert changes == ["parts of a failed result that are no text were left out: Anthropic refuses them"]
+    assert changes == ["the result of a failed call was left out: only its error was sent"]
     assert result_of({"content": [{"type": "text", "text": "no"}], "is_error": True})[1] == []

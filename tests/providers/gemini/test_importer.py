@@ -288,14 +288,18 @@ def test_a_result_keeps_the_references_to_its_files() -> None:
     signed = {**call("Oslo"), "thoughtSignature": "c2ln"}
     messages = [QUESTION, model(signed), {"role": "user", "parts": [{"functionResponse": answer}]}]
     contents = parse_messages(messages, "gemini")
-    assert render(contents, "gemini", model="gemini-3-pro") == messages
+    changes: list[str] = []
+    assert render(contents, "gemini", model="gemini-3-pro", changes=changes) == messages
+    assert changes == []
     types.Content.model_validate(messages[2])
-    older = render(contents, "gemini", model="gemini-2.5-pro")[2]["parts"]
+    older = render(contents, "gemini", model="gemini-2.5-pro", changes=changes)[2]["parts"]
+    assert [change[:42] for change in changes] == ["the name of a file was not sent with it: t"]
     assert older[0]["functionResponse"]["response"] == answer["response"]
     assert [part.keys() for part in older[1:]] == [{"text"}, {"inlineData"}, {"inlineData"}]
     block = contents[2].blocks[0]
     assert isinstance(block, ToolResponseBlock)
-    for changed in (["See", {"type": "image", "data": "data:image/png;base64,QQ=="}], [1]):
+    shot = {"type": "image", "data": "data:image/png;base64,QQ=="}
+    for changed in ([{"type": "text", "text": "See"}, shot], [{"type": "text", "text": "[1]"}, shot], [1]):
         contents[2].blocks[0] = block.model_copy(update={"result": changed})
         (rendered,) = render(contents, "gemini", model="gemini-3-pro")[2]["parts"][:1]
         assert "result" in rendered["functionResponse"]["response"]

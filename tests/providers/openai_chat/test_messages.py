@@ -117,13 +117,27 @@ def test_a_result_without_call_and_a_call_without_result_are_rendered() -> None:
         ({"result": {"t": 21, "wo": "Zürich"}}, '{"t":21,"wo":"Zürich"}'),
         ({"result": False}, "false"),
         ({"result": None, "error": "no such city"}, "no such city"),
-        ({"result": "half", "error": "interrupted", "status": "error"}, "interrupted"),
-        ({"result": "failed", "status": "error"}, "failed"),
+        ({"result": None, "status": "denied"}, "The call did not complete: denied."),
     ],
 )
 def test_the_text_of_a_result(response: dict[str, Any], text: str) -> None:
     block = ToolResponseBlock(call_id=CALL.id, **response)
     assert _messages(Content.ai("", CALL), _tool(block))[1]["content"] == text
+
+
+@pytest.mark.parametrize(
+    ("response", "text", "lost"),
+    [
+        ({"result": "half", "error": "interrupted", "status": "error"}, "interrupted", "result"),
+        ({"result": "failed", "status": "error"}, "failed", "status"),
+    ],
+)
+def test_what_the_text_of_a_failed_result_lacks_is_reported(response: dict[str, Any], text: str, lost: str) -> None:
+    block = ToolResponseBlock(call_id=CALL.id, **response)
+    rendered = _render_valid(Content.ai("", CALL), _tool(block))
+    assert rendered.messages[1]["content"] == text
+    (change,) = rendered.changes
+    assert change.startswith(f"the {lost} of ")
 
 
 def test_custom_calls_keep_their_text() -> None:

@@ -241,3 +241,13 @@ def test_the_output_of_a_server_search_stays_with_it() -> None:
     contents = parse_messages([search, output], "openai_responses")
     assert [block.type for block in contents[0].blocks] == ["server_tool", "server_tool"]
     assert render(contents, "openai_responses") == [search, output]
+
+
+@pytest.mark.parametrize(("item", "has_sentence"), [(PATCH, False), (SHELL, False), (LOCAL, True)])
+def test_a_failure_that_only_the_status_says_has_a_sentence_where_the_output_is_text(
+    item: dict[str, Any], has_sentence: bool
+) -> None:
+    changes: list[str] = []
+    output = render(conversation(item, "x", REASONING, status="error"), "openai_responses", changes=changes)[-1]
+    assert output["type"] == item["type"] + "_output"
+    assert [change.startswith("the status of a result was left out") for change in changes] == [True] * has_sentence
