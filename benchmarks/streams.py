@@ -148,7 +148,7 @@ def _gemini(frames: int, calls: int) -> Iterator[bytes]:
         content = {"parts": [part], "role": "model"}
         usage = {
             "promptTokenCount": 25,
-            "candidatesTokenCount": tokens,
+            "candidatesTokenCount": max(0, tokens - reasoning),  # without the thoughts
             "totalTokenCount": 25 + tokens,
             "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 25}],
             "thoughtsTokenCount": min(tokens, reasoning),

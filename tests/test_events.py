@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections import deque
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import msgspec
@@ -463,6 +466,39 @@ def test_a_public_line_has_no_state_no_raw_data_and_no_text_of_an_exception(even
     line = events.to_json(event, public=True)
     assert PATH.encode() not in line
     assert type(events.from_json(line)) is type(event)
+
+
+SECRET = RuntimeError(PATH)
+
+
+@dataclass
+class Report(Exception):
+    detail: str
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(SECRET, Report(PATH), ExceptionGroup(PATH, [SECRET]), StreamWarning("code", PATH)),
+        *([SECRET], (SECRET,), {SECRET}, frozenset([SECRET]), deque([SECRET]), {"a": SECRET}, {SECRET: 1}),
+        *({"a": SECRET}.values(), SimpleNamespace(error=SECRET), events.PreliminaryResult(SECRET)),
+        events.Failed(StreamError("provider_error", PATH, raw=PATH)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_public_line_has_no_text_of_an_exception_within_a_value(value: Any) -> None:
+    for event in (
+        events.ToolProgress(CALL, value),
+        events.ToolCompleted(CALL, ToolResult(RESULT.call, "completed", value)),
+    ):
+        line = events.to_json(event, public=True)
+        assert PATH.encode() not in line
+        assert type(events.from_json(line)) is type(event)
+
+
+def test_a_public_line_has_the_text_of_an_object_that_has_one() -> None:
+    line = events.to_json(events.ToolProgress(CALL, [PurePosixPath("a/b"), {1}, object()]), public=True)
+    assert json.loads(line)["value"] == ["a/b", [1], "an object of the type object"]
 
 
 @pytest.mark.parametrize("cause", ["failed", "invalid_arguments", "unknown_tool"])

@@ -56,6 +56,7 @@ class Choice:
     __slots__ = (
         "_by_key",
         "_calls",
+        "_first_text",
         "_last",
         "_last_text",
         "_open_reasoning",
@@ -83,7 +84,10 @@ class Choice:
         self._last: Block | None = None
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
-        self._last_text: Block | None = None  # gets the citations
+        self._first_text: Block | None = None  # the first that is not empty
+        self._last_text: Block | None = (
+            None  # the last that is not: gets the citations (Gemini ends in a signed empty one)
+        )
         self.early_citations: list[Any] | None = None  # citations before any text, for the first text block
 
     # ---------------------------------------------------------------- the sink
@@ -165,11 +169,14 @@ class Choice:
                     self._emit_end(self._last)
             self._last = block
         if kind == "text":
-            self._last_text = block
+            if self._last_text is None or not self._last_text.parts:
+                self._first_text = self._last_text = block
+            elif text:
+                self._last_text = block
         if text:
             text, block.half = join_half(block.half, text)
             self._emit_text(block, text)
-        is_fast = not block.half
+        is_fast = bool(block.parts) and not block.half
         self._open_text = block if is_fast and kind == "text" else None
         self._open_reasoning = block if is_fast and kind == "reasoning" else None
 
@@ -280,7 +287,10 @@ class Choice:
             return
         self._state.start_response()
         block = self.add_citations((data,), key)
-        self._state.events += citation_events(data, None if block is None else block.number, self.index)
+        number, text = (None, "") if block is None else (block.number, block.text)
+        # Without a key the wire counts from the beginning of the message, where the first text is.
+        is_counted = key is not None or block is self._first_text
+        self._state.events += citation_events(data, number, self.index, text=text if is_counted else None)
 
     def compaction(self, raw: Any, summary: str | None) -> None:
         """Implement ``ChoiceSink.compaction``."""
@@ -289,7 +299,7 @@ class Choice:
             self._state.events.append(Compaction(summary and join_surrogates(summary), raw, self.index))
 
     def add_citations(self, citations: Iterable[Any], key: Hashable = None) -> Block | None:
-        """Keep citations with the block of a key (default: the last text), which is returned, or for the first text."""
+        """Keep citations with the block of a key, by default the last text, and return it; or for the first text."""
         block = self._last_text if key is None else self._find_block(key)
         if block is None:
             self.early_citations = self.early_citations or []
@@ -438,8 +448,7 @@ class Choice:
         if reason == "stop" and self._calls:
             reason = "tool_calls"
         elif reason == "tool_calls" and not self._calls:
-            reason = "stop"
-            message = "the finish reason is tool calls, but the wire sent no call"
+            reason, message = "stop", "the finish reason is tool calls, but the wire sent no call"
             self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)
         self.effective_finish = Finish(reason, finish.raw if finish is not None else None)
 
@@ -469,8 +478,7 @@ class Choice:
 
     def find_call(self, id: str) -> ToolCall | None:
         """Return the call of a canonical id, None if the choice has none."""
-        found = (call for call in self._calls if call.ref is not None and call.ref.id == id)
-        return next((call.snapshot() for call in found), None)
+        return next((call.snapshot() for call in self._calls if call.ref is not None and call.ref.id == id), None)
 
     @property
     def server_calls(self) -> list[ServerCall]:
@@ -487,7 +495,6 @@ class Choice:
         Args:
             index: the call's ``index``.
         """
-        tracker = self._tracker
-        if tracker is None or not 0 <= index < len(tracker.calls):
+        if self._tracker is None or not 0 <= index < len(self._calls):
             return None
-        return tracker.ready.completed_call(tracker.calls, index, self._last_call)
+        return self._tracker.ready.completed_call(self._calls, index, self._last_call)

@@ -24,6 +24,7 @@ from streamkit.calls import (
     Finish,
     NormalizedToolChunk,
     StreamError,
+    StreamWarning,
     TokenLogProbability,
     ToolCall,
     ToolResult,
@@ -298,7 +299,7 @@ def to_json(event: Event, *, public: bool = False) -> bytes:
         event: the event.
         public: write it for the people who use a front end. Signatures, the provider's own data and messages, and the
             texts of exceptions, warnings and the provider's errors are left out, with a neutral sentence where one is
-            needed. What tools get and return is not.
+            needed. What tools get and return is not; of an exception in it the type is written.
     """
     return (_PUBLIC_JSON if public else _JSON).encode(event)
 
@@ -395,6 +396,7 @@ _FIELDS: Final[dict[type[Struct], tuple[str, str]]] = {
     ToolResult: ("call status value error cause", "metadata exception"),
     StreamError: ("kind message code status retry_after limit requested", "raw"),
     Usage: ("input_tokens output_tokens reasoning_tokens cache_read_tokens cache_write_tokens", "raw"),
+    StreamWarning: ("code call_id", "message"),
     Finish: ("reason", "raw"),
     CallRef: ("id name index kind", ""),
     TokenLogProbability: ("token logprob alternatives", ""),
@@ -433,4 +435,5 @@ _PUBLIC_JSON = TaggedJson(
     replaced={},
     dropped={kind: tuple(hidden.split()) for kind, (_, hidden) in _FIELDS.items() if hidden},
     rewritten={StreamError: _public_error, ToolResult: _public_result, Warned: _public_warning},
+    hides_exceptions=True,
 )

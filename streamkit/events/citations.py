@@ -24,14 +24,20 @@ from streamkit.events.turn_events import Citation
 __all__ = ["citation_events"]
 
 _DEEPEST: Final = 8
-#: The names of each field of ``Citation``, the first one that has a value of its type counts.
-_NAMES: Final[dict[str, tuple[type, tuple[str, ...]]]] = {
-    "url": (str, ("url", "uri", "retrievedUrl")),
-    "title": (str, ("title", "document_title", "filename")),
-    "cited_text": (str, ("cited_text", "text", "content")),
-    "start": (int, ("start_index", "startIndex", "start_char_index", "start")),
-    "end": (int, ("end_index", "endIndex", "end_char_index", "end")),
+#: The names of each field of ``Citation``, the first one that has a text counts.
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "url": ("url", "uri", "retrievedUrl"),
+    "title": ("title", "document_title", "filename"),
+    "cited_text": ("cited_text", "text", "content"),
 }
+#: The ends of the range in the response's text, in characters. The names that Anthropic has, and those within a
+#: ``location`` of Converse, are of places in the source.
+_RANGE: Final = (("start_index", "start"), ("end_index", "end"))
+#: The fields whose objects may have that range.
+_WITH_RANGE: Final = frozenset({"url_citation", "file_citation", "citationSources", "citations"})
+#: The types of Cohere's citations of another text than the response's (https://docs.cohere.com/v2/reference/chat).
+_OF_OTHER_TEXTS: Final = ("PLAN", "THINKING_CONTENT")
+_LONGEST_CONVERTED: Final = 100_000  #: characters of a text in which bytes are counted again for each citation
 #: The fields that lead to the sources, or to more fields of one.
 _INNER: Final = (
     "url_citation",
@@ -45,20 +51,21 @@ _INNER: Final = (
     "sources",
     "document",
     "location",
-    "documentChar",
 )
 
 
-def citation_events(data: Any, block: int | None = None, choice: int = 0) -> list[Citation]:
+def citation_events(data: Any, block: int | None = None, choice: int = 0, *, text: str | None = None) -> list[Citation]:
     """Return an event for each source of a citation, at least one; the first one has the data.
 
     Args:
         data: the citation in the form of the provider that sent it: an address, a source, a list or object of sources.
         block: the number of the block that it supports.
         choice: the number of the choice.
+        text: the text of that block so far, in which the provider counts. None: it counts in another one, so the events
+            have no range.
     """
     sources: list[dict[str, Any]] = []
-    _collect(data, {}, sources, 0)
+    _collect(data, {}, sources, 0, text)
     first, *others = sources or [{}]
     return [
         Citation(**first, data=data, block=block, choice=choice),
@@ -66,31 +73,31 @@ def citation_events(data: Any, block: int | None = None, choice: int = 0) -> lis
     ]
 
 
-def _collect(data: Any, outer: dict[str, Any], sources: list[dict[str, Any]], depth: int) -> None:
+def _collect(data: Any, outer: dict[str, Any], sources: list[dict[str, Any]], depth: int, text: str | None) -> None:
     """Add the fields of each source to the list."""
     if isinstance(data, list) and depth <= _DEEPEST:
         for item in data:
-            _collect(item, outer, sources, depth + 1)
+            _collect(item, outer, sources, depth + 1, text)
     if isinstance(data, str) and data.startswith(("http://", "https://")):
         sources.append({**outer, "url": data})
     if not isinstance(data, dict) or depth > _DEEPEST:
         return
     if isinstance(chunks := data.get("groundingChunks"), list):
-        _collect_grounding(chunks, data.get("groundingSupports"), sources)
+        _collect_grounding(chunks, data.get("groundingSupports"), sources, text)
         return
-    fields = {**_read_fields(data), **outer}
-    inner = [data[name] for name in _INNER if isinstance(data.get(name), (dict, list)) and data[name]]
-    for value in inner:
-        _collect(value, fields, sources, depth + 1)
+    fields = {**_read_fields(data), **_read_range(data, text), **outer}
+    inner = [name for name in _INNER if isinstance(data.get(name), (dict, list)) and data[name]]
+    for name in inner:
+        _collect(data[name], fields, sources, depth + 1, text if name in _WITH_RANGE else None)
     if fields and not inner:
         sources.append(fields)
 
 
 def _read_fields(data: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for field, (kind, names) in _NAMES.items():
-        value = next((data[name] for name in names if data.get(name).__class__ is kind), None)
-        if value is not None and value != "":
+    for field, names in _NAMES.items():
+        value = next((data[name] for name in names if data.get(name).__class__ is str), None)
+        if value:
             fields[field] = value
     source, texts = data.get("source"), data.get("sourceContent")
     if isinstance(source, str) and source.startswith(("http://", "https://")):
@@ -101,16 +108,40 @@ def _read_fields(data: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _collect_grounding(chunks: list[Any], supports: Any, sources: list[dict[str, Any]]) -> None:
+def _read_range(data: dict[str, Any], text: str | None) -> dict[str, int]:
+    """Return ``start`` and ``end`` in the text, in characters, or nothing.
+
+    Google counts bytes of UTF-8, and leaves out a zero: https://ai.google.dev/api/generate-content#Segment. Its segment
+    has the text as well, which differs if the bytes are counted in another part of the response.
+    """
+    if text is None or data.get("type") in _OF_OTHER_TEXTS:
+        return {}
+    start, end = (next((data[name] for name in names if data.get(name).__class__ is int), -1) for names in _RANGE)
+    if 0 <= start <= end:
+        return {"start": start, "end": end}
+    first, last = data.get("startIndex", 0), data.get("endIndex")
+    if not (first.__class__ is last.__class__ is int and 0 <= first <= last) or len(text) > _LONGEST_CONVERTED:
+        return {}
+    encoded = text.encode("utf-8", "surrogatepass")
+    try:
+        before, cited = encoded[:first].decode(), encoded[first:last].decode()
+    except UnicodeDecodeError:  # it is within a character
+        return {}
+    if last > len(encoded) or data.get("partIndex") or data.get("text", cited) != cited:
+        return {}
+    return {"start": len(before), "end": len(before) + len(cited)}
+
+
+def _collect_grounding(chunks: list[Any], supports: Any, sources: list[dict[str, Any]], text: str | None) -> None:
     """Add the sources of each segment of the text, then the sources that support no segment."""
     unused = dict(enumerate(chunks))
     for support in supports if isinstance(supports, list) else ():
         segment = support.get("segment") if isinstance(support, dict) else None
-        fields = _read_fields(segment) if isinstance(segment, dict) else {}
+        fields = {**_read_fields(segment), **_read_range(segment, text)} if isinstance(segment, dict) else {}
         indexes = support.get("groundingChunkIndices") if isinstance(support, dict) else None
         for index in indexes if isinstance(indexes, list) else ():
             if index.__class__ is int and 0 <= index < len(chunks):
                 unused.pop(index, None)
-                _collect(chunks[index], fields, sources, 1)
+                _collect(chunks[index], fields, sources, 1, None)
     for chunk in unused.values():
-        _collect(chunk, {}, sources, 1)
+        _collect(chunk, {}, sources, 1, None)

@@ -207,8 +207,9 @@ class Citation(BaseEvent, frozen=True, gc=False, tag="citation"):
         url: its address.
         title: its title.
         cited_text: the text that the citation is about: of the source (Anthropic, Converse) or of the response.
-        start: the place of that text, in characters, where it is from; of Gemini in bytes of UTF-8.
-        end: the place after it.
+        start: where the supported text begins in the text of ``block``, in characters; None if the provider does not
+            report it. A place in the source is in ``data`` alone.
+        end: where it ends; None with ``start``.
         data: the citation in the provider's own form. If that has several sources, the first event has it.
         block: the number of the block that the source supports; None before any text.
     """

@@ -24,7 +24,7 @@ from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import Event, Failed, TurnEvent
 from streamkit.framing import Framer, SseFramer
-from streamkit.json_text import replace_lone_surrogates
+from streamkit.json_text import to_valid_json
 from streamkit.providers.contract.rendered import normalize_endpoint
 from streamkit.providers.decoding.decoding import excerpt
 from streamkit.providers.decoding.detection import HEAD_SIZE, encode_head
@@ -494,5 +494,5 @@ class Turn(ChoiceView):
         )  # fmt: skip
         values: dict[str, Any] = {"provider": self.provider.name} | {name: getattr(self, name) for name in names}
         values["executable"] = [call.id for call in self.executable]
-        plain: dict[str, Any] = replace_lone_surrogates(msgspec.to_builtins(values, enc_hook=str))
+        plain: dict[str, Any] = to_valid_json(msgspec.to_builtins(values, enc_hook=str))
         return plain

@@ -222,6 +222,8 @@ class TaggedJson:
         replaced: by struct, the fields that are not written, with the values that stand for them.
         dropped: by type of the struct or of a value inside it, the fields that are not written at all.
         rewritten: by type of a value inside a struct, the function that returns what is written in its place.
+        hides_exceptions: of an exception its type is written, and not its text; also of an object without a text of its
+            own (``__str__``), because that of Python has the objects inside it.
     """
 
     def __init__(
@@ -232,6 +234,7 @@ class TaggedJson:
         replaced: Mapping[type, dict[str, Any]],
         dropped: Mapping[type, tuple[str, ...]],
         rewritten: Mapping[type, Callable[[Any], Any]] | None = None,
+        hides_exceptions: bool = False,
     ) -> None:
         self._union = union
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(union)
@@ -240,6 +243,7 @@ class TaggedJson:
         self._replaced = replaced
         self._dropped = dropped
         self._rewritten = rewritten or {}
+        self._hides_exceptions = hides_exceptions
 
     def encode(self, value: Any) -> bytes:
         """Return a struct as one line of JSON, ``type`` first; never raise for what its fields contain."""
@@ -262,6 +266,10 @@ class TaggedJson:
     def _fields(self, value: Any) -> Any:
         rewrite = self._rewritten.get(type(value))
         fields = object_fields(value if rewrite is None else rewrite(value))
+        if self._hides_exceptions:
+            text_of: Any = type(value).__str__
+            if isinstance(value, BaseException) or (fields is value and text_of is object.__str__):
+                return describe_object(value)
         for name in self._dropped.get(type(value), ()):
             del fields[name]
         return fields

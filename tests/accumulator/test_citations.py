@@ -202,7 +202,7 @@ FORMS: list[tuple[str, list[dict[str, Any]], list[tuple[Any, ...]]]] = [
             {"type": "char_location", "cited_text": "Hi", "document_title": "D", "start_char_index": 3}
             | {"document_index": 0, "end_char_index": 5}
         ),
-        [(None, "D", "Hi", 3, 5)],
+        [(None, "D", "Hi", None, None)],
     ),
     (
         "anthropic",
@@ -219,7 +219,7 @@ FORMS: list[tuple[str, list[dict[str, Any]], list[tuple[Any, ...]]]] = [
     (
         "bedrock_converse",
         cited_by_nova({"title": "D", "location": {"documentChar": {"documentIndex": 0, "start": 3, "end": 5}}}),
-        [(None, "D", None, 3, 5)],
+        [(None, "D", None, None, None)],
     ),
     (
         "openai_responses",
@@ -314,6 +314,91 @@ def test_a_citation_has_the_fields_of_the_documented_form(
     assert {each.block for each in found} <= {0, None}
     turn.close(complete=True)
     assert turn.content.blocks[0].metadata["citations"] == [found[0].data]
+
+
+def told(*texts: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
+    """A response of Gemini with these parts, and the fields of its candidate."""
+    return [{"candidates": [{"content": {"parts": list(texts)}, **fields, "finishReason": "STOP"}]}]
+
+
+def supported(**segment: Any) -> dict[str, Any]:
+    support = {"segment": segment, "groundingChunkIndices": [0]}
+    return {"groundingMetadata": {"groundingChunks": [{"web": {"uri": URL}}], "groundingSupports": [support]}}
+
+
+def cohere(*contents: dict[str, Any], **citation: Any) -> list[dict[str, Any]]:
+    chunks: list[dict[str, Any]] = [
+        {"type": "content-delta", "index": index, "delta": {"message": {"content": content}}}
+        for index, content in enumerate(contents)
+    ]
+    cited = {"start": 0, "end": 2, "sources": [], **citation}
+    return [*chunks, {"type": "citation-start", "index": 0, "delta": {"message": {"citations": cited}}}]
+
+
+NESTED = {"type": "url_citation", "url_citation": {"url": URL, **PLACE}}
+SIGNED = {"text": "", "thoughtSignature": "AA=="}
+THOUGHT = {"text": "hm", "thought": True}
+#: Streams, and the block and the range of their first citation: in that block's text, in characters, or not at all.
+RANGES: dict[str, tuple[str, list[dict[str, Any]], tuple[int | None, int | None, int | None]]] = {
+    "bytes": ("gemini", told({"text": "Zürich é"}, **supported(startIndex=8, endIndex=10, text="é")), (0, 7, 8)),
+    "bytes of citations": (
+        "gemini",
+        told({"text": "Zürich"}, citationMetadata={"citationSources": [{"startIndex": 1, "endIndex": 3, "uri": URL}]}),
+        (0, 1, 2),
+    ),
+    "a zero is left out": ("gemini", told({"text": "Hi you"}, **supported(endIndex=2, text="Hi")), (0, 0, 2)),
+    "within a character": ("gemini", told({"text": "Zürich"}, **supported(startIndex=2, endIndex=3)), (0, None, None)),
+    "after the text": ("gemini", told({"text": "Hi"}, **supported(startIndex=0, endIndex=9)), (0, None, None)),
+    "before the text": ("gemini", told(**supported(startIndex=0, endIndex=2)), (None, None, None)),
+    "another text": ("gemini", told({"text": "Hi"}, **supported(endIndex=2, text="Ho")), (0, None, None)),
+    "another part": ("gemini", told({"text": "Hi"}, **supported(partIndex=1, endIndex=2)), (0, None, None)),
+    "an empty text at the end": (
+        "gemini",
+        told({"text": "Hi"}, SIGNED, **supported(endIndex=2, text="Hi")),
+        (0, 0, 2),
+    ),
+    "an empty text before": ("gemini", told(SIGNED, {"text": "Hi"}, **supported(endIndex=2)), (1, 0, 2)),
+    "a text after another": (
+        "gemini",
+        told({"text": "Hi"}, THOUGHT, {"text": "Ho"}, **supported(endIndex=2)),
+        (2, None, None),
+    ),
+    "too long a text": ("gemini", told({"text": "Hi" * 50_001}, **supported(endIndex=2)), (0, None, None)),
+    "the message's second text": (
+        "deepseek",
+        [chat({"content": "Hi"}), chat({"reasoning_content": "hm"}), chat({"content": "Ho", "annotations": [NESTED]})],
+        (2, None, None),
+    ),
+    "the content's own text": ("cohere", cohere({"thinking": "hm"}, {"text": "Hi"}, type="TEXT_CONTENT"), (1, 0, 2)),
+    "a plan": ("cohere", cohere({"text": "Hi"}, type="PLAN"), (0, None, None)),
+    "thinking": ("cohere", cohere({"thinking": "hm"}, {"text": "Hi"}, type="THINKING_CONTENT"), (1, None, None)),
+    "a range that ends before it begins": (
+        "openai_responses",
+        annotated({"type": "url_citation", "url": URL, "start_index": 2, "end_index": 1}),
+        (0, None, None),
+    ),
+    "a place in a source": (
+        "cohere",
+        cohere({"text": "Hi"}, start=None, sources=[{"document": {"url": URL, "start": 3, "end": 5}}]),
+        (0, None, None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_the_range_is_that_of_the_supported_text_in_its_block(name: str) -> None:
+    provider, chunks, expected = RANGES[name]
+    turn = Turn(provider, "t")
+    found = [event for chunk in chunks for event in turn.feed(chunk) if isinstance(event, Citation)]
+    assert (found[0].block, found[0].start, found[0].end) == expected
+
+
+def test_the_citations_after_an_empty_text_belong_to_the_text_before_it() -> None:
+    turn = Turn("gemini", "t")
+    for chunk in told({"text": "Hi"}, SIGNED, **supported(endIndex=2)):
+        turn.feed(chunk)
+    turn.close()
+    assert ["citations" in block.metadata for block in turn.content.blocks] == [True, False]
 
 
 ODD = st.recursive(

@@ -680,3 +680,26 @@ def without_own_fields(event: Event) -> Event:
             return ServerTool(event.id, event.name, event.phase, event.data)
         case _:
             return event
+
+
+# ---------------------------------------------------------------- input of no documented form
+
+
+@pytest.mark.parametrize("item_id", [{"a": 1}, ["ig_1"], 7, None])
+def test_an_image_whose_id_is_no_text_is_written_as_it_is(item_id: Any) -> None:
+    item = {"type": "image_generation_call", "id": item_id, "status": "completed", "result": "AA=="}
+    chunks = through("openai_responses", {"type": "response.output_item.done", "output_index": 0, "item": item})
+    assert [chunk["item"] for chunk in chunks if chunk["type"] == "response.output_item.done"] == [item]
+
+
+def test_the_sources_beside_another_choice_do_not_decide_which_choice_is_written() -> None:
+    call = {"index": 0, "id": "x", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
+    head = {"id": "r", "object": "chat.completion.chunk", "model": "m", "citations": ["https://a.example"]}
+    deltas: list[tuple[Any, str | None]] = [({}, None), ({"tool_calls": [call]}, None), ({}, "tool_calls")]
+    choices = [{"index": 1, "delta": delta, "finish_reason": reason} for delta, reason in deltas]
+    again = Turn("perplexity", "t")
+    for chunk in through("perplexity", *({**head, "choices": [choice]} for choice in choices)):
+        again.feed(chunk)
+    again.close(complete=True)
+    assert again.error is None
+    assert [each.arguments for each in again.executable] == [{"a": 1}]

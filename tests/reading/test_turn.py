@@ -533,6 +533,26 @@ def test_to_dict_returns_json_data(wire: str) -> None:
     assert {"calls", "executable", "finish", "usage", "error", "warnings", "turn_key", "response_id"} <= set(complete)
 
 
+@pytest.mark.parametrize(
+    ("provider", "chunk"),
+    [
+        ("openai_chat", {"error": {"message": "m", "code": float("nan")}}),
+        ("openai_chat", {"error": float("inf")}),
+        (
+            "anthropic",
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "server_tool_use", "id": "s", "name": "n", "input": {"a": float("nan")}},
+            },
+        ),
+    ],
+)
+def test_to_dict_has_no_number_that_json_lacks(provider: str, chunk: dict[str, Any]) -> None:
+    turn, _ = run(provider, [chunk])
+    assert json.dumps(turn.to_dict(), allow_nan=False)
+
+
 HALF = b"\\ud83d"  # half of a surrogate pair, as JSON writes it
 
 

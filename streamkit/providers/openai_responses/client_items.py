@@ -127,6 +127,15 @@ class ClientItemReader:
         if is_ended:
             self._choice.end_block(item.key)
 
+    def cut_off(self, item: OutputItem) -> None:
+        """Leave the call of an item incomplete that began and never ended, whatever it would have asked for.
+
+        No arguments at all would be those of a complete call without any, so the beginning of an object is reported.
+        """
+        if not item.has_arguments:
+            text = item.initial_arguments or "{"
+            self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=item.key))
+
     # ------------------------------------------------------------ shell calls
 
     def keep_shell_call(self, item: OutputItem, raw: Json) -> None:

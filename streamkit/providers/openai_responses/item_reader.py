@@ -235,8 +235,10 @@ class ItemReader:
         if item.type in CALL_ARGUMENT_FIELDS:
             self._replace_arguments(item, item.initial_arguments)
         elif item.type == "shell_call" and item.raw is not None:
-            self._client_items.start(item, item.raw)  # the call is incomplete
+            self._client_items.start(item, item.raw)
             item.raw = None
+        if item.type in CLIENT_ITEM_FIELDS and item.name is not None and item.server_id is None:
+            self._client_items.cut_off(item)
         if item.raw is not None:
             self._sink.unknown(item.raw)
             item.raw = None

@@ -476,7 +476,8 @@ class ResponsesWriter(_TextWriter):
         """Write an item of this wire."""
         if not isinstance(raw, dict):
             return
-        position = self._images.get(raw.get("id"))
+        item_id = raw.get("id")
+        position = self._images.get(item_id) if isinstance(item_id, str) else None
         if position is None:
             self.write_item(raw, {"status": "in_progress"} if is_server_tool and "status" in raw else {})
         else:

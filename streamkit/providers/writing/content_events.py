@@ -106,7 +106,7 @@ def _events(block: _BlockOfEvents, index: int, delta_size: int) -> Iterator[Even
             yield Refusal(part) if is_refusal else Text(part)
         citations = metadata.get("citations")
         for citation in citations if isinstance(citations, list) else ():
-            yield from citation_events(citation)
+            yield from citation_events(citation, text=block.text)
         kind: TextKind = "refusal" if is_refusal else "text"
         yield BlockEnded(kind, signature=_signature(metadata), metadata=_state(metadata))
     elif isinstance(block, ReasoningBlock):

@@ -164,7 +164,8 @@ class Writer(WireOutput):
         if event.choice == self._choice or row.scope == "response":
             return True
         if self._choice is None:
-            self._choice = event.choice
+            if not (isinstance(event, Citation) and event.block is None):  # it may be beside the choices
+                self._choice = event.choice
             return True
         self.omit("other_choice", "the events of all choices but one were left out")
         return False
