@@ -6,9 +6,10 @@ typed view. A provider's renderer writes the schema into a request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamkit.output.output_type import OUTPUT_TOOL, OutputType
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.json_text.changes import Change
@@ -17,9 +18,4 @@ if TYPE_CHECKING:
 __all__ = ["OUTPUT_TOOL", "Change", "Growing", "OutputType"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in ("Change", "Growing"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from streamkit.output import growing  # most runs have no structured output
-
-    return getattr(growing, name)
+__getattr__, __dir__ = lazy_names(__name__, {"growing": ("Change", "Growing")})  # most runs have no structured output

@@ -98,7 +98,7 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
     ended: set[tuple[int, str]] = set()
     ready: dict[tuple[int, str], ToolCallReady] = {}
     late = {warning.call_id for warning in turn.warnings}
-    texts: dict[tuple[int, type], str] = {}
+    texts: dict[tuple[int, type, int], str] = {}  # by choice, kind and block
     for number, event in enumerate(seen):
         line = events.to_json(event)
         again = events.to_json(events.from_json(line))
@@ -108,7 +108,8 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
                 assert not any(isinstance(each, (ResponseStarted, Text, ToolCallStart)) for each in seen[:number])
             case Text() | Reasoning() | Refusal():
                 event.text.encode()  # raises for half of a surrogate pair
-                texts[event.choice, type(event)] = texts.get((event.choice, type(event)), "") + event.text
+                place = event.choice, type(event), event.block
+                texts[place] = texts.get(place, "") + event.text
             case BlockEnded():
                 assert event.kind in ("text", "reasoning", "refusal")
             case ToolCallStart():
@@ -137,8 +138,10 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
                 pass
     assert sum(isinstance(event, Failed) for event in seen) == (turn.error is not None)
     views = {view.index: view for view in turn.choices}
-    for (choice, kind), text in texts.items():
+    for choice, kind in {(choice, kind) for choice, kind, _ in texts}:
         name = {Text: "text", Reasoning: "reasoning", Refusal: "refusal"}[kind]
+        blocks = sorted(place[2] for place in texts if place[:2] == (choice, kind))
+        text = "".join([texts[choice, kind, block] for block in blocks])
         assert (getattr(views[choice], name) or "") == text, f"the events of {name} do not give it"
     for view in turn.choices:
         for call in view.calls:
