@@ -53,7 +53,7 @@ class Database:
 
 class SQLite(Database):
     now = "(julianday('now') - 2440587.5) * 86400.0"  # julianday of 1970-01-01; unixepoch('subsec') needs SQLite 3.42
-    failures = (sqlite3.OperationalError,)
+    failures: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -112,7 +112,7 @@ class Postgres(Database):
             raise ModuleNotFoundError(
                 f"a RunStore in PostgreSQL needs {error.name}: pip install 'streamkit[postgres]'", name=error.name
             ) from None
-        self.failures = (psycopg.OperationalError, psycopg.InterfaceError)
+        self.failures: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.InterfaceError)
         self._address = address
         self._driver = psycopg
         self._lock = threading.Lock()

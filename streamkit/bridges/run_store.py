@@ -97,7 +97,7 @@ class RunStore:
 
     def __init__(self, address: str | os.PathLike[str], *, connections: int = 10) -> None:
         self._database = open_database(os.fspath(address), connections)
-        self.failures = self._database.failures
+        self.failures: tuple[type[Exception], ...] = self._database.failures
 
     async def __aenter__(self) -> RunStore:
         return self

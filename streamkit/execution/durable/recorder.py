@@ -112,7 +112,7 @@ class Recorder:
     def __init__(self, checkpoint: Checkpoint, run_key: str, layout: ThreadLayout) -> None:
         self._checkpoint = checkpoint
         self.deadline = inf
-        self.position = 0
+        self.position: int = 0
         self.lease: Lease | None = None
         self._lock = anyio.Lock()
         self._is_cut_off = False  # an entry has taken too long

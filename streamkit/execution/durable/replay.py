@@ -84,7 +84,7 @@ class Replay:
         self.shape: ThreadLayout = first.shape
         self._request = first  # the last one
         self._sent: list[Content] = []  # before the last request
-        self.context = RoundContext(
+        self.context: RoundContext = RoundContext(
             list(first.history or ()),
             [],
             first.tool_choice,

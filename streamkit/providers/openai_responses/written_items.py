@@ -67,7 +67,7 @@ class OpenItem:
         self.index = 0
         self.is_own = False
         self.kind: str | None = None
-        self.block = -1
+        self.block: int = -1
         self.texts: list[str] = []
         self.annotations: list[Any] = []
         self.logprobs: list[Any] = []

@@ -83,7 +83,7 @@ class NeutralRequest:
             changes.append(f"the tool choice {request.tool_choice!r} was left out: no tool fits it")
         self._choice: ToolChoice | None = choice if is_possible else None
         # Results may answer calls in the beginning of the conversation, if the target has it.
-        self.is_beginning_stored = False
+        self.is_beginning_stored: bool = False
         if not self._is_foreign:
             raw = [block.raw for part in request.contents for block in part.blocks if isinstance(block, OpaqueBlock)]
             traits = provider.traits

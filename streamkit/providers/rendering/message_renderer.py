@@ -137,7 +137,7 @@ class MessageRenderer(Generic[AnyTraits]):
         self.changes: list[str] = []
         self.request_fields: Json = {}
         self._legal_names: set[str] = set()  # of tools
-        self.content_number = 0  # the number of the content that is being rendered
+        self.content_number: int = 0  # the number of the content that is being rendered
         self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
 
     @cached_property

@@ -193,17 +193,17 @@ class MarkupSink:
         self._reporter = MarkupReporter(accumulator, recovers=mode == "recover", families=families, tools=tools)
         self._choices: dict[int, MarkupChoice] = {}
         # The rest of ``Sink`` is the accumulator's own.
-        self.identify = accumulator.identify
-        self.add_response_metadata = accumulator.add_response_metadata
-        self.usage = accumulator.usage
-        self.terminate = accumulator.terminate
-        self.heartbeat = accumulator.heartbeat
-        self.fail = accumulator.fail
-        self.warn = accumulator.warn
-        self.unknown_field = accumulator.unknown_field
-        self.unknown = accumulator.unknown
-        self.keep = accumulator.keep
-        self.join_with = accumulator.join_with
+        self.identify: Callable[..., None] = accumulator.identify
+        self.add_response_metadata: Callable[..., None] = accumulator.add_response_metadata
+        self.usage: Callable[..., None] = accumulator.usage
+        self.terminate: Callable[..., None] = accumulator.terminate
+        self.heartbeat: Callable[..., None] = accumulator.heartbeat
+        self.fail: Callable[..., None] = accumulator.fail
+        self.warn: Callable[..., None] = accumulator.warn
+        self.unknown_field: Callable[..., None] = accumulator.unknown_field
+        self.unknown: Callable[..., None] = accumulator.unknown
+        self.keep: Callable[[int], bool] = accumulator.keep
+        self.join_with: Callable[..., None] = accumulator.join_with
 
     @property
     def model(self) -> str | None:
