@@ -287,6 +287,7 @@ async def test_work_that_a_lost_connection_interrupts_is_done_once(
     assert sorted(line.split()[1] for line in lines) == ["0", "1", "a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 async def test_a_database_that_stays_away_ends_the_run_when_the_claim_ends_and_the_release_does_not_raise(
     address: str, run_key: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

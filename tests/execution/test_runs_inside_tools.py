@@ -7,7 +7,8 @@ import threading
 import weakref
 from collections import Counter
 from contextlib import suppress
-from typing import Any
+from contextvars import copy_context
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -28,6 +29,7 @@ from streamkit import (
 )
 from streamkit.execution import Lease, NestedEntry, RunEntry
 from streamkit.execution.one_call.background import count_abandoned
+from streamkit.execution.one_call.nested import OuterRun, RunningCall
 
 pytestmark = pytest.mark.anyio
 
@@ -288,3 +290,26 @@ async def test_a_lease_is_confirmed_in_the_event_loop_of_the_run_that_has_it() -
     run = await run_loop(answer_in_two_rounds, provider="openai_chat", history=HISTORY, tools=[work], checkpoint=append)
     assert run.results[0].value == 7
     assert threads == [threading.get_ident()] * 6  # two requests and a call of each run
+
+
+def test_a_run_that_begins_during_a_cancel_does_not_end_before_those_around_it() -> None:
+    order: list[str] = []
+
+    class InnerRun:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def cancel(self) -> None:
+            order.append(self.name)
+
+    def nest() -> None:
+        outer, between, last = InnerRun("outer"), InnerRun("between"), InnerRun("last")
+        call: Any = RunningCall("a", cast("OuterRun", None))
+        call.add(outer.cancel)
+        inner = RunningCall("b", cast("OuterRun", None))
+        inner.add(between.cancel)
+        call._is_canceled = True  # another thread has just begun to cancel the call
+        RunningCall("c", cast("OuterRun", None)).add(last.cancel)
+
+    copy_context().run(nest)
+    assert order == ["outer", "between", "last"]

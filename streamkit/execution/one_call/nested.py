@@ -105,11 +105,15 @@ class RunningCall:
     def add(self, cancel: Callable[[], object]) -> None:
         """Add the method that cancels a run inside the call; call it if the call, or one around it, was canceled."""
         self._inner.append(WeakMethod(cancel))
+        outermost: RunningCall | None = None
         call: RunningCall | None = self
         while call is not None:
             if call._is_canceled:
-                cancel()
+                outermost = call
             call = call._outer
+        if outermost is not None:
+            # Another thread may be canceling the runs in between: none of them may go on when this one has ended.
+            outermost.cancel()
 
     def cancel(self) -> None:
         """Cancel the runs inside the call, also those that the thread of a synchronous tool may still make."""
