@@ -450,6 +450,7 @@ for name in providers.names():
 """
 
 
+@pytest.mark.slow
 def test_ids_are_equal_in_every_process_and_for_every_hash_seed() -> None:
     def run_sample(seed: str) -> str:
         environment = {

@@ -422,6 +422,7 @@ def test_a_long_warning_is_shortened() -> None:
     assert len(warning.message) < 2100
 
 
+@pytest.mark.slow
 def test_the_first_chunks_of_another_wire_are_kept_only_as_their_beginning() -> None:
     traits = providers.get("anthropic").traits
     frame = encode_frame({"object": "new", "value": [[]] * 5_000}, traits)

@@ -112,6 +112,7 @@ async def test_a_claim_that_is_not_renewed_can_be_taken_over_and_records_nothing
         assert len(await store.entries(run_key)) == 1
 
 
+@pytest.mark.slow
 async def test_a_worker_renews_its_claim(address: str, run_key: str) -> None:
     async with RunStore(address) as store, RunStore(address) as other, await claimed(store, run_key, seconds=0.6):
         await anyio.sleep(1.0)

@@ -237,6 +237,7 @@ def test_ctrl_c_reports_the_outcome_of_the_tools(script, told):
                 assert re.fullmatch(rb"(! sleep .*truncated\.)?\n*", shown)
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_question_ends_the_command():
     """A terminal that is the process's own, as for a person: its Ctrl-C is the signal."""
     calls = Call("send_message", {"to": "Ida"}), Call("get_weather", {"city": "O"})

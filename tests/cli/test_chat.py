@@ -169,6 +169,7 @@ def test_a_missing_key_names_its_variable(monkeypatch, capsys):
     assert "set the environment variable GEMINI_API_KEY or GOOGLE_API_KEY" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_ctrl_c_ends_the_command_without_a_traceback():
     with serve(Reply("Once", Stall(30))) as server:

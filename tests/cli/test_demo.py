@@ -31,6 +31,7 @@ def joined_lines(output):
 # ---------------------------------------------------------------- one conversation on every wire
 
 
+@pytest.mark.slow
 def test_every_wire_has_the_same_outcome(capsys):
     assert main(["demo"]) == 0
     output = capsys.readouterr().out

@@ -313,6 +313,7 @@ def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tupl
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
     script = [Reply("Hello ", Stall(2), "there."), Status(401, f"invalid x-api-key: {UPSTREAM_KEY}")]

@@ -93,6 +93,7 @@ def test_the_summary_is_at_the_end(file: Path, capsys: pytest.CaptureFixture[str
     assert "\x1b" not in out  # no colour: the output is no terminal
 
 
+@pytest.mark.slow
 def test_colour_only_on_a_terminal_and_without_no_color(file: Path) -> None:
     pty = pytest.importorskip("pty", reason="pseudo terminals are POSIX")
     for no_color, has_colour in (("", True), ("1", False)):

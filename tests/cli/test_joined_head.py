@@ -97,6 +97,7 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(joined_head, "JoinedHeadProtocol", made)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("parser")
 def test_responses_arrive_on_one_connection_with_and_without_bodies() -> None:
     goes_on = asyncio.Event()

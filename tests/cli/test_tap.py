@@ -63,6 +63,7 @@ def recorded(folder: Path, suffix: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder.glob(f"*{suffix}"))]
 
 
+@pytest.mark.slow
 def test_a_tap_shows_and_records_what_passes(tmp_path: Path) -> None:
     arguments = ["--port", "0", "--tap-port", "0", "--record", str(tmp_path / "rec")]
     with (
@@ -95,6 +96,7 @@ def test_a_tap_shows_and_records_what_passes(tmp_path: Path) -> None:
     assert KEY.encode() not in b"".join(recorded(tmp_path / "rec", ""))
 
 
+@pytest.mark.slow
 def test_a_gateway_shows_and_records_and_its_disk_may_fail(tmp_path: Path) -> None:
     folder = tmp_path / "rec"
     arguments = ["--port", "0", "--tap", "0", "--record", str(folder), "--model", "claude-x"]

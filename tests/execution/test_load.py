@@ -121,6 +121,7 @@ async def test_of_800_calls_never_more_than_5_run_at_once_and_results_are_in_cal
     assert [message["content"] for message in update.messages[1:]] == [str(number) for number in range(MANY)]
 
 
+@pytest.mark.slow
 async def test_800_synchronous_tools_that_block_have_5_threads_and_leave_none() -> None:
     floor, gate = Floor(), threading.Barrier(LIMIT)
     counted: list[int] = []

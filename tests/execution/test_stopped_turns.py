@@ -111,6 +111,7 @@ async def test_a_turn_without_a_block_is_left_out() -> None:
     assert (run.contents, run.history) == ([], HISTORY)
 
 
+@pytest.mark.slow
 async def test_failed_attempts_leave_nothing() -> None:
     model = FakeModel([BROKEN], [BROKEN], [BROKEN], answer("Done."))
     run = await loop(model, retries=Retries(requests=1, fallbacks=["deepseek"]))

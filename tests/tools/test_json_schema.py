@@ -130,6 +130,7 @@ def test_definitions_that_contain_the_next_one_twice_are_compared_once(keyword: 
     assert 1 <= len(problems) <= 2
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_to_check_is_refused() -> None:
     assert find_problems([0] * (MAX_STEPS + 1), {"items": {"type": "integer"}}) != []
 
