@@ -503,3 +503,17 @@ def test_the_metadata_of_a_call_beyond_the_limit_is_not_that_of_another_call() -
     assert turn.error is not None
     assert turn.error.kind == "limit_exceeded"
     assert turn.warnings == []
+
+
+def test_the_limit_of_nesting_counts_levels_and_not_brackets() -> None:
+    arguments = json.dumps({"a": [{}] * 20})
+    function = {"name": "f", "arguments": arguments}
+    call = {"index": 0, "id": "c", "type": "function", "function": function}
+    chunk = {"id": "1", "object": "chat.completion.chunk", "model": "m", "choices": [{"delta": {"tool_calls": [call]}}]}
+    states = {}
+    for limit in (2, 3):
+        turn = Turn("openai_chat", "k", limits=Limits(nesting=limit))
+        turn.feed(chunk)
+        turn.close(complete=True)
+        states[limit] = turn.error and turn.error.kind
+    assert states == {2: "limit_exceeded", 3: None}

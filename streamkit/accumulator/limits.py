@@ -27,7 +27,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     calls: int = 1024  #: calls of a turn
     name: int = 1024  #: characters of a tool's name
     frame: int = 16 * 1024 * 1024  #: bytes of one frame
-    nesting: int = 256  #: nested brackets in a call's arguments (in a block of the provider's own at most 190)
+    nesting: int = 180  #: nested brackets in what is kept of the provider, which is as deep as history is stored
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

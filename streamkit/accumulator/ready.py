@@ -189,7 +189,7 @@ class ReadyCalls:
     def _within_nesting(self, call: ToolCallBuilder, state: CallState) -> CallState:
         """Return the state of a call: ``invalid`` if its arguments are nested too deeply, which ends the turn."""
         limit = self._state.limits.nesting
-        if call.size <= limit or call.kind != "function" or deepest_nesting(call.text) <= limit:
+        if call.size <= limit or call.kind != "function" or deepest_nesting(call.text, limit) <= limit:
             return state
         self._state.report_limit(f"the arguments of {call.name!r} are nested more than {limit} levels deep")
         return "invalid"

@@ -121,10 +121,10 @@ def nests_deeper(value: Any, limit: int) -> bool:
     return False
 
 
-def deepest_nesting(text: str) -> int:
-    """Return the nesting depth of the first value of a text; of a text with few brackets only an upper bound."""
+def deepest_nesting(text: str, few: int) -> int:
+    """Return the nesting depth of the first value of a text; of one with so *few* brackets only an upper bound."""
     brackets = text.count("{") + text.count("[")
-    if brackets <= 256:
+    if brackets <= few:
         return brackets
     scanner = JsonObjectScanner()
     scanner.feed(text)

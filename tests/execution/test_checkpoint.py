@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -10,15 +11,16 @@ from typing import Any
 import anyio
 import pytest
 from execution.chat_chunks import answer
-from execution.fake_model import rejected
+from execution.fake_model import FakeModel, rejected
 from execution.test_ends import OVERFLOW
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from virtual_clock import on_a_virtual_clock
 
 from streamkit import (
     Approval,
     Budget,
     Content,
+    Limits,
     Retries,
     RoundContext,
     Run,
@@ -758,3 +760,45 @@ async def test_an_entry_whose_checkpoint_was_cancelled_keeps_its_position(is_can
 def test_an_entry_that_is_no_json_is_refused_in_one_way(data: str | bytes) -> None:
     with pytest.raises(UsageError, match="not JSON"):
         parse_entry(data)
+
+
+async def test_a_call_whose_arguments_are_nested_as_deep_as_the_limit_allows_is_stored_and_resumed() -> None:
+    """pydantic writes JSON of 255 levels and reads 200, and history keeps 180."""
+    arguments: Any = 1
+    for _ in range(Limits().nesting):
+        arguments = {"a": arguments}
+
+    @tool(approval="ask")
+    def deep(a: dict[str, Any]) -> str:
+        """Take a deep value."""
+        return "done"
+
+    entries: list[str] = []
+    options: dict[str, Any] = {"provider": "openai_chat", "tools": [deep], "history": HISTORY, "run_key": "r"}
+    paused = await run_loop(
+        FakeModel(answer("", ("deep", arguments))), checkpoint=lambda entry: entries.append(entry.to_json()), **options
+    )
+    assert paused.ended == "awaiting_approval"
+    assert paused.state is not None
+    for state in (RunState.load(paused.state.dump()), RunState.from_entries(map(parse_entry, entries))):
+        (call,) = state.calls
+        assert call.arguments == arguments
+        resumed = state.answer(approvals={call.id: True})
+        run = await run_loop(FakeModel(answer("Done.")), provider="openai_chat", tools=[deep], resume=resumed)
+        assert (run.ended, [result.value for result in run.results]) == ("answered", ["done"])
+
+
+def test_an_entry_or_a_state_that_is_nested_too_deeply_to_be_stored_again_is_refused() -> None:
+    deep: Any = ""
+    for _ in range(260):
+        deep = [deep]
+    entry = {
+        "type": "result",
+        "run_key": "r",
+        "position": 2,
+        "result": {"call_id": "c", "status": "completed", "value": deep},
+    }
+    with pytest.raises(UsageError, match="nested deeper than 240 levels"):
+        parse_entry(json.dumps(entry))
+    with pytest.raises(ValidationError, match="nested deeper than 240 levels"):
+        RunState.load(json.dumps({"provider": "openai_chat", "nested_extra": deep}))

@@ -295,9 +295,11 @@ def test_split_surrogate_pairs_are_joined() -> None:
 
 
 def test_nesting() -> None:
-    assert deepest_nesting('{"a":{"b":1}}') == 2
-    assert deepest_nesting("{" * 300 + "}" * 300) == 300
-    assert deepest_nesting('{"a":[' + "{}," * 300 + "{}]}") == 3
+    assert deepest_nesting('{"a":{"b":1}}', 0) == 2
+    assert deepest_nesting("{" * 300 + "}" * 300, 256) == 300
+    assert deepest_nesting('{"a":[' + "{}," * 300 + "{}]}", 256) == 3
+    assert deepest_nesting('{"a":[' + "{}," * 6 + "{}]}", 4) == 3
+    assert deepest_nesting('{"a":[' + "{}," * 6 + "{}]}", 20) == 9
 
 
 def test_the_view_is_the_same_dict_and_grows() -> None:

@@ -31,11 +31,12 @@ from streamkit.execution.round.policies import Outcome
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.history import Content
 from streamkit.history.tool_results import to_stored_result
-from streamkit.json_text import replace_lone_surrogates
+from streamkit.json_text import nests_deeper, replace_lone_surrogates
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.tools import Approval
 
 __all__ = [
+    "MAX_DEPTH",
     "ApprovalEntry",
     "HistoryChange",
     "MessageEntry",
@@ -52,6 +53,10 @@ __all__ = [
     "find_added",
     "parse_entry",
 ]
+
+
+#: Levels of a stored state or entry. pydantic writes JSON of at most 255; ``Limits.nesting`` leaves a run far below.
+MAX_DEPTH = 240
 
 
 def _struct(kind: type[msgspec.Struct]) -> Any:
@@ -373,11 +378,13 @@ def parse_entry(data: str | bytes) -> RunEntry:
         data: the JSON, possibly written again by a database.
 
     Raises:
-        UsageError: it is not JSON.
+        UsageError: it is not JSON, or is nested too deeply.
         pydantic.ValidationError: it is not an entry.
     """
     try:
         decoded = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise UsageError("the entry is not JSON that its to_json() has written") from None
+    if nests_deeper(decoded, MAX_DEPTH):
+        raise UsageError(f"the entry is nested deeper than {MAX_DEPTH} levels")
     return _entries.validate_python(decoded)

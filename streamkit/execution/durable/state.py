@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, model
 
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
-from streamkit.execution.durable.entries import NestedEntry, RunEntry, StoredCall, StoredResult, StoredUsage
+from streamkit.execution.durable.entries import MAX_DEPTH, NestedEntry, RunEntry, StoredCall, StoredResult, StoredUsage
 from streamkit.execution.one_call.prepare import describe_for_model
 from streamkit.execution.round.context import RoundContext
 from streamkit.execution.round.policies import Outcome
@@ -33,15 +33,13 @@ from streamkit.execution.round.round import Round
 from streamkit.execution.round.thread_update import ThreadLayout, to_sendable_result
 from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import exception_text
-from streamkit.json_text import replace_lone_surrogates
+from streamkit.json_text import nests_deeper, replace_lone_surrogates
 from streamkit.tools import Approval
 
 __all__ = ["AnsweredState", "RunState"]
 
 
-# A run has few rounds and a state few levels; the limits only exclude what no run has written.
-_MAX_ROUND = 1_000_000
-_MAX_DEPTH = 300
+_MAX_ROUND = 1_000_000  # a run has few rounds; the limit only excludes what no run has written
 
 
 class RunState(BaseModel):
@@ -122,8 +120,8 @@ class RunState(BaseModel):
     @classmethod
     def _check_depth(cls, data: Any) -> Any:
         # What is nested deeper cannot be rendered or stored again; the recursion of that must not be the first to fail.
-        if _is_deeper_than(data, _MAX_DEPTH):
-            raise ValueError(f"the state is nested deeper than {_MAX_DEPTH} levels, or contains itself")
+        if nests_deeper(data, MAX_DEPTH):
+            raise ValueError(f"the state is nested deeper than {MAX_DEPTH} levels, or contains itself")
         return data
 
     @model_validator(mode="after")
@@ -306,21 +304,6 @@ def _sign(data: Any, key: bytes | str) -> str:
     except RecursionError:
         raise UsageError("the state is nested too deeply") from None
     return hmac.new(secret, text.encode(), "sha256").hexdigest()
-
-
-def _is_deeper_than(data: Any, limit: int) -> bool:
-    level = [data]
-    for _ in range(limit):
-        level = [
-            item
-            for value in level
-            if isinstance(value, (dict, list, tuple))
-            for item in (value.values() if isinstance(value, dict) else value)
-            if isinstance(item, (dict, list, tuple))
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _find_problem(state: RunState) -> str | None:
