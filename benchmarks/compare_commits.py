@@ -115,7 +115,8 @@ def _show_difference(stream: Input, one: list[str], other: list[str]) -> None:
 
 def _make_inputs(count: int, seed: int, wanted: set[str]) -> Iterator[Input]:
     sys.path[:0] = [str(_ROOT / "tests")]
-    from fuzz.mutations import mutate, sources
+    from fuzz.inputs import sources
+    from fuzz.mutations import mutate_chunks
     from shared_data import recorded_streams
 
     chance = random.Random(seed)
@@ -138,7 +139,7 @@ def _make_inputs(count: int, seed: int, wanted: set[str]) -> Iterator[Input]:
     for number in range(count):
         provider = names[number % len(names)]
         source = chance.choice(by_provider[provider])
-        parts = _encode(provider, mutate(source, chance), chance)
+        parts = _encode(provider, mutate_chunks(source, chance), chance)
         if parts:
             yield _vary(Input(provider, f"{source.name}, damaged {number}", parts), chance)
 

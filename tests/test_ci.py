@@ -48,6 +48,13 @@ def test_what_the_readme_command_leaves_out_is_run() -> None:
     assert settings.get_profile("full").max_examples >= 200
 
 
+@pytest.mark.skipif(not SCRIPT.exists(), reason="a source distribution does not contain .ci")
+def test_the_fuzzer_runs_for_every_change_and_longer_before_a_release() -> None:
+    every, _, before_a_release = SCRIPT.read_text("utf-8").partition("\nfull_checks() {\n")
+    assert "python -m tests.fuzz --minutes 2\n" in every
+    assert "python -m tests.fuzz --minutes 60 " in before_a_release
+
+
 def test_a_test_may_be_skipped_for_the_packages_of_dev_alone() -> None:
     names = {
         extra: {
