@@ -308,7 +308,6 @@ class Growing(Generic[T]):
         if (start or delta)[0] not in "{[":
             self._parts = []
             return at
-        self._parts.append(delta)
         self._skipped = JsonObjectScanner()
         self._skipped.feed(start)
         return self._skip(self._skipped, text, at)
@@ -316,6 +315,7 @@ class Growing(Generic[T]):
     def _skip(self, scanner: JsonObjectScanner, text: str, at: int) -> int:
         """Skip invalid JSON up to its closing bracket, with the objects in it; return the offset behind it."""
         length = scanner.feed(text[at:])
+        self._parts.append(text[at : at + length] if scanner.is_closed else text[at:])
         if not scanner.is_closed:
             return len(text)
         self._skipped, self._broken, self._parts = None, "".join(self._parts), []

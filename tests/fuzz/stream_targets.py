@@ -210,11 +210,11 @@ def calls_kept(turn: Turn, seen: list[Event], again: Turn, target: str, is_chang
     view = next((view for view in turn.choices if view.index == first), turn)
     wanted = [repr(_call(call, losses)) for call in view.executable]
     found = [repr((call.name, call.kind, call.state, call.arguments)) for call in again.executable]
-    complete = [repr(_call(call, losses)) for call in view.calls if call.state == "complete"]
+    complete = [repr(_call(call, losses)) for each in turn.choices for call in each.calls if call.state == "complete"]
     detail = f"from {turn.provider.name}: {found!s:.300}, not {wanted!s:.300}; {again.error!r:.200}"
     if turn.error is not None:
         require(not found, f"nothing of a failed turn is executable as {target}", detail, "lost")
-    elif is_changed or view.finish is None or view.finish.reason not in ("stop", "tool_calls"):
+    elif is_changed or len(turn.choices) > 1 or view.finish is None or view.finish.reason not in ("stop", "tool_calls"):
         # A wire without an event for the end of a call does not confirm that a call was not cut.
         require(set(found) <= set(complete), f"no other call is executable as {target}", detail, "lost")
     else:

@@ -399,3 +399,16 @@ def test_any_tool_can_be_read_while_its_arguments_grow() -> None:
     growing.handle(ToolCallDelta(OTHER, '{"day":"2026-01-02","note":"lun'))
     assert growing.partial is not None
     assert (growing.partial.day, growing.partial.note) == (date(2026, 1, 2), "lun")
+
+
+@pytest.mark.parametrize("text", ["[[None]]", "{'a': 1} and more", '{"a": tru} x {"b": [1, oops]} y', "[1, [nul"])
+def test_the_sentence_about_invalid_json_does_not_depend_on_the_cuts(text: str) -> None:
+    sentences = set()
+    for size in range(1, len(text) + 1):
+        output: Growing[Any] = Growing()
+        for start in range(0, len(text), size):
+            output.feed(text[start : start + size])
+        with pytest.raises(InvalidOutput) as raised:
+            output.close()
+        sentences.add((str(raised.value), raised.value.text))
+    assert len(sentences) == 1

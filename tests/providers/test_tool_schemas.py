@@ -11,7 +11,7 @@ import pytest
 from providers.foreign_schemas import REFUSED, STRING, VERCEL_INPUTS
 from providers.github_tools import GITHUB_TOOLS
 
-from streamkit import Content, Tool, providers, render_request
+from streamkit import Content, Tool, ToolDefinition, providers, render_request
 from streamkit.tools.json_schema import find_problems
 
 Json = dict[str, Any]
@@ -381,3 +381,17 @@ def test_a_schema_that_contains_itself_ends() -> None:
     schema: Json = {"type": "object", "anyOf": [{"$ref": "#"}], "properties": {"a": {"$ref": "#", "minProperties": 1}}}
     for provider in ("openai_chat", "kimi"):
         assert json.dumps(rendered(schema, provider))
+
+
+@pytest.mark.parametrize("wrong", ["l", [1], 7, True, None])
+@pytest.mark.parametrize("name", ["properties", "required"])
+@pytest.mark.parametrize("provider", ROOT_REFUSED)
+def test_a_schema_of_the_wrong_form_is_merged_as_if_it_were_empty(provider: str, name: str, wrong: Any) -> None:
+    """A server of MCP may send any JSON as a tool's schema."""
+    wrong_option = {"type": "object", "properties": {"a": STRING}, name: wrong}
+    for parameters in ({"type": "object", name: wrong, "allOf": []}, {"type": "object", "anyOf": [wrong_option]}):
+        tool = ToolDefinition(name="t", parameters=parameters)
+        body = json.loads(json.dumps(render_request([Content.human("?")], provider, tools=[tool])))
+        schemas = [value for key, value in walk(body) if key in SCHEMA_FIELDS]
+        assert schemas
+        assert not any(isinstance(each.get("properties"), (str, list, int)) for each in schemas if "json" not in each)

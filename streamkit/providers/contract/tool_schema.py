@@ -86,8 +86,8 @@ def _merge_root(
         depth: how many combinations contain the schema.
     """
     merged = {name: value for name, value in schema.items() if name not in refused and name not in COMBINATIONS}
-    properties: Json = dict(merged.get("properties") or {})
-    required: list[Any] = list(merged.get("required") or ())
+    properties: Json = dict(_properties(merged))
+    required = _required(merged)
     notes: list[str] = []
     for keyword in COMBINATIONS if depth < DEEPEST else ():
         options = schema.get(keyword)
@@ -102,9 +102,9 @@ def _merge_root(
         if not objects:
             continue
         for option in objects:
-            for name, value in (option.get("properties") or {}).items():
+            for name, value in _properties(option).items():
                 properties[name] = _either(properties.get(name), value)
-        needed = [[name for name in option.get("required") or () if isinstance(name, str)] for option in objects]
+        needed = [_required(option) for option in objects]
         if keyword == "allOf":
             required += [name for names in needed for name in names]
         else:
@@ -120,6 +120,18 @@ def _merge_root(
     if notes:
         merged["description"] = " ".join([text for text in (merged.get("description"),) if text] + notes)
     return merged
+
+
+def _properties(schema: Json) -> Json:
+    """Return the properties of a schema; none if they are no object, as an MCP server may send them."""
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _required(schema: Json) -> list[str]:
+    """Return the names of the properties that a schema requires."""
+    required = schema.get("required")
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
 
 
 def _either(one: Any, other: Any) -> Any:
