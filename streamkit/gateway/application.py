@@ -29,7 +29,7 @@ from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.client import BodyRefused, ClientStream, has_key, is_from_another_site, read_body, run_watched
 from streamkit.gateway.routes import Route, client_provider, find_mounted_route
-from streamkit.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
@@ -57,9 +57,10 @@ class GatewayLimits:
     """Limits of the requests of clients.
 
     Attributes:
-        body: bytes of a request's body; a longer one is refused with status 413.
+        body: bytes of a request's body, and of the stored items that it refers to; a longer one is refused with status
+            413.
         requests: responses that are open at the same time; further requests are refused as overloaded (status 503).
-        stored: bytes of the latest responses of Responses clients, to which their later requests may refer.
+        stored: bytes of memory of the latest responses of Responses clients, to which their later requests may refer.
         state: bytes of the carried state of one request, inflated; what is above is left out and reported.
         silence: seconds without anything to send after which a streamed response gets a heartbeat of the client's
             wire; None for no heartbeats.
@@ -311,6 +312,8 @@ class Service:
             await self._ask_upstreams(body)
         except ReferenceNotFound as problem:
             await self._fail(404, str(problem), problem)
+        except ReferencesTooLarge as problem:
+            await self._fail(413, str(problem), problem)
         except UsageError as problem:
             if self._attempt is not None and problem is self._attempt.defect:
                 await self._fail_internally(problem)
@@ -342,7 +345,7 @@ class Service:
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         exchange.failures = failures = []
         if self._stored is not None:
-            body = self._stored.resolve(body)
+            body = self._stored.resolve(body, gateway.limits.body)
         for position, upstream in enumerate(gateway.upstreams, 1):
             attempt = self._attempt = Attempt(upstream, self._route, body, self._headers, gateway.carried, self._stored)
             if gateway.observer is not None:
