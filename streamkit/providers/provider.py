@@ -423,15 +423,7 @@ class Provider:
         framing: Framing | None = None,
         usage_chunk: bool = True,
     ) -> Writer:
-        """Return a writer of one response: ``registry.writer`` describes it.
-
-        Args:
-            response_id: the id of the response; None: that of the first event that has one.
-            model: the model's name; None: the same.
-            stream: False: ``close`` returns one body, of a response that is not streamed.
-            framing: another framing that the provider supports; None for its usual one.
-            usage_chunk: whether the token counts may have a chunk without choices.
-        """
+        """Return a writer of one response: ``registry.writer`` describes it and the arguments."""
         from streamkit.providers.writing.wire_output import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)

@@ -47,14 +47,7 @@ _CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 def parse_messages(
     messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return messages as history, with the system text first. No message content raises an exception.
-
-    Args:
-        messages: The messages of a request.
-        traits: The traits of the provider.
-        system: The request's system text or blocks.
-        changes: Gets a sentence for each block that is kept opaque, and for each field that is left out.
-    """
+    """Return messages as history, with the system text or blocks first."""
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
     for message in messages:

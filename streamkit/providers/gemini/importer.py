@@ -48,15 +48,9 @@ _MEDIA_FIELDS = ("inlineData", "fileData")
 def parse_messages(
     messages: Sequence[dict[str, Any]], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return Gemini's contents as history. Nothing that they contain raises.
+    """Return Gemini's contents as history, with the system text, parts or content first.
 
     Server tools and unknown parts are kept unchanged.
-
-    Args:
-        messages: the contents.
-        traits: the provider's; under its name signatures, ids and opaque parts are stored.
-        system: the system text (text, parts or a content), which becomes the first message.
-        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
     """
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)

@@ -73,11 +73,7 @@ def build_request(
     stream: bool = True,
     output: OutputType[Any] | None = None,
 ) -> Json:
-    """Return the fields of a request's body that the conversation decides.
-
-    Raises:
-        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
-    """
+    """Return the fields of a request's body that the conversation decides."""
     messages = rendered.messages
     last = messages[-1] if messages else {}
     if traits.messages.prefix and last.get("role") == "assistant" and "tool_calls" not in last:

@@ -65,17 +65,7 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return history as input items.
-
-    Args:
-        contents: the conversation.
-        traits: the target's traits.
-        options: the id policy (``origin``: a call of this provider keeps its own ``call_id``), and the model and
-            endpoint that are requested.
-
-    Raises:
-        UnsupportedContent: an image or file of a person has a form that the API does not accept.
-    """
+    """Return history as input items. With the id policy ``origin`` a call of this provider keeps its ``call_id``."""
     return ResponsesRenderer(traits, options, contents).render(contents)
 
 
@@ -88,11 +78,7 @@ def build_request(
     stream: bool = True,
     output: OutputType[Any] | None = None,
 ) -> Json:
-    """Return the fields of a request's body that the conversation decides; the caller adds ``model`` and settings.
-
-    Raises:
-        UsageError: a strict tool's schema cannot be converted.
-    """
+    """Return the fields of a request's body that the conversation decides; the caller adds ``model`` and settings."""
     body: Json = {} if rendered.system is None else {"instructions": rendered.system}
     body[traits.messages_field] = rendered.messages
     if tools:
@@ -108,11 +94,7 @@ def build_request(
 
 
 def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
-    """Return an image or file as a part of a message.
-
-    Raises:
-        UnsupportedContent: the API does not accept it in this form.
-    """
+    """Return an image or file as a part of a message."""
     if not isinstance(block, ImageBlock):
         return input_file(block)
     return input_image(block.data) | detail_of(block)
