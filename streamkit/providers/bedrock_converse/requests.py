@@ -30,7 +30,7 @@ from streamkit.providers.requests.models.claude import (
     take_thinking,
 )
 from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.strict import CLAUDE_KEYWORDS, strict_format
+from streamkit.providers.requests.strict import CLAUDE_KEYWORDS
 from streamkit.providers.requests.tools import further_fields, outer_fields, read_definition, strict_schemas
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
@@ -220,7 +220,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         writer.report("reasoning was left out: its form is not known for this model")
     if thinking.effort is not None:
         writer.put(thinking.effort, "outputConfig", "effort")
-    output = writer.write_output_format(_strict_output_fields if writer.is_foreign else output_fields)
+    output = writer.write_output_format(output_fields, STRICT)
     if output is not None and output.type == "json":
         writer.report("the output format JSON was left out: Converse has one only for a schema")
     if writer.get("parallel_calls"):
@@ -235,11 +235,6 @@ def _refuses_thinking(body: Json, thinking: Thinking) -> str:
     parts = responses[-1]["content"] if responses else []
     has_lost_thinking = any("toolUse" in part for part in parts) and "reasoningContent" not in parts[0]
     return refuses_thinking(thinking, is_call_forced=is_call_forced, has_lost_thinking=has_lost_thinking)
-
-
-def _strict_output_fields(output: OutputFormat) -> Json:
-    """Return the field of an output format that was read from another provider's request, or raise OutputRefused."""
-    return output_fields(strict_format(output, STRICT))
 
 
 def output_fields(output: OutputFormat) -> Json:
