@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import responses as PHRASES  # noqa: N812 - a table of constants, and starlette has responses too
 from typing import Any
@@ -184,20 +185,20 @@ class ScriptedApplication:
         if provider is None:
             known = ", ".join(sorted({*providers.names(), *self.third_party}))
             rejection = Status(404, f"no provider is at {request.path}: the path must begin with one of {known}")
-            await _reject_request(rejection, None, request, scope, receive, send)
+            await _reject_request(rejection, None, request)(scope, receive, send)
             return
         endpoint = provider.traits.endpoint
         parsed = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
         if isinstance(parsed, Status):
-            await _reject_request(parsed, provider, request, scope, receive, send)
+            await _reject_request(parsed, provider, request)(scope, receive, send)
             return
         violations = validate_request(provider, request.json, model=parsed.model) if self._strict else []
         if violations:
-            await _reject_request(Status(400, violations[0].message), provider, request, scope, receive, send)
+            await _reject_request(Status(400, violations[0].message), provider, request)(scope, receive, send)
             return
         turn = await self._player.next_turn(request)
         if isinstance(turn, Status):
-            await _reject_request(turn, provider, request, scope, receive, send)
+            await _reject_request(turn, provider, request)(scope, receive, send)
             return
         if isinstance(turn, RawBytes):
             content_type = turn.content_type or CONTENT_TYPES[provider.traits.framing]
@@ -219,7 +220,7 @@ class ScriptedApplication:
         except Exception as error:
             # The client gets the message, and the server continues.
             message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
-            await _reject_request(Status(500, message, retry=False), provider, request, scope, receive, send)
+            await _reject_request(Status(500, message, retry=False), provider, request)(scope, receive, send)
             return
         content_type = CONTENT_TYPES[provider.traits.framing]
         if parsed.as_array:
@@ -227,12 +228,9 @@ class ScriptedApplication:
         await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)
 
     def _provider(self, name: str) -> Provider | None:
-        if name in self.third_party:
-            return self.third_party[name]
-        try:
-            return providers.get(name)
-        except UnknownProvider:
-            return None
+        with suppress(UnknownProvider):
+            return self.third_party.get(name) or providers.get(name)
+        return None
 
     async def _stream(
         self,
@@ -275,15 +273,8 @@ async def _wait_for_disconnect(receive: types.Receive) -> None:
         pass
 
 
-async def _reject_request(
-    rejection: Status,
-    provider: Provider | None,
-    request: Request,
-    scope: types.Scope,
-    receive: types.Receive,
-    send: types.Send,
-) -> None:
-    """Send an error response in the provider's format."""
+def _reject_request(rejection: Status, provider: Provider | None, request: Request) -> responses.JSONResponse:
+    """Return an error response in the provider's format."""
     request.status = rejection.status
     message = rejection.message or PHRASES.get(rejection.status, f"HTTP status {rejection.status}")
     body: dict[str, Any] = {"error": {"message": message}}
@@ -298,11 +289,10 @@ async def _reject_request(
         headers["retry-after"] = f"{rejection.retry_after:g}"
     if not rejection.retry:
         headers["x-should-retry"] = "false"
-    await responses.JSONResponse(body, rejection.status, headers)(scope, receive, send)
+    return responses.JSONResponse(body, rejection.status, headers)
 
 
 def _json(body: bytes) -> Any:
-    try:
+    with suppress(RecursionError, ValueError):
         return msgspec.json.decode(body)
-    except (RecursionError, ValueError):
-        return None
+    return None

@@ -392,11 +392,8 @@ class StreamRenderer:
                     pass
                 case _:
                     blocks.append(item)
-        return Content(
-            speaker="ai",
-            blocks=blocks,
-            metadata=self._metadata(model=self.model, response_id=self.response_id),
-        )
+        metadata = self._metadata(model=self.model, response_id=self.response_id)
+        return Content(speaker="ai", blocks=blocks, metadata=metadata)
 
     def _call(self, call: Call, raw_id: str | None, index: int) -> ToolCallBlock:
         metadata = self._metadata(raw_id=raw_id, **({} if index else self.signature))
