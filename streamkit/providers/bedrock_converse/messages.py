@@ -152,7 +152,16 @@ class ConverseRenderer(BlockRenderer):
         """Apply the rules for the order of messages and of the parts in them."""
         if self._system:
             self.request_fields["system"] = self._system
-        self._omit_reasoning_only_messages()
+        messages = self.messages.copy()
+        self.messages.clear()
+        for message in messages:
+            parts = message["content"]
+            if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
+                self.report(
+                    "a response with reasoning only was left out: the model would take it for a prefilled response"
+                )
+            else:
+                self.push(message["role"], parts, self.contents_of(message))
         self.put_results_first()
         for message in self.messages:
             if message["role"] == "assistant":
@@ -175,18 +184,6 @@ class ConverseRenderer(BlockRenderer):
     def _lists(self) -> list[list[Json]]:
         """Return the lists that may have cache points, in the order of the request."""
         return [self.request_fields.get("system", []), *(message["content"] for message in self.messages)]
-
-    def _omit_reasoning_only_messages(self) -> None:
-        messages = self.messages.copy()
-        self.messages.clear()
-        for message in messages:
-            parts = message["content"]
-            if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
-                self.report(
-                    "a response with reasoning only was left out: the model would take it for a prefilled response"
-                )
-            else:
-                self.push(message["role"], parts, self.contents_of(message))
 
     def _put_calls_last(self, parts: list[Json]) -> list[Json]:
         """Return parts with late text before the calls: an assistant message that has calls ends with one."""
