@@ -187,12 +187,7 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
 
 
 class _Asking:
-    """The opening of one response, within a time limit; a class costs less than a generator's context manager.
-
-    Args:
-        post: sends a request, and returns the response when it begins.
-        request: the request.
-    """
+    """The opening of one response, within a time limit; a class costs less than a generator's context manager."""
 
     __slots__ = ("_post", "_request", "_response")
 

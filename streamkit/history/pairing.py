@@ -249,12 +249,7 @@ def _names_of_call(block: ToolCallBlock) -> Iterator[Hashable]:
 
 
 def _names_of_result(block: ToolResponseBlock, *, is_early: bool = False) -> Iterator[Hashable]:
-    """Yield the names by which a result's call may be known, the most certain first.
-
-    Args:
-        block: the result.
-        is_early: no earlier call has a name of it.
-    """
+    """Yield the names by which a result's call may be known, the most certain first."""
     if block.call_id:
         yield ("id", block.call_id)
         yield ("raw", block.call_id)

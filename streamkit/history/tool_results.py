@@ -239,11 +239,7 @@ def _to_data(value: Any, conversion: _Conversion | None = None) -> Any:
 
 
 class _Conversion:
-    """A conversion of one value to data.
-
-    Attributes:
-        unwritable: the objects that have neither data nor a text of their own.
-    """
+    """A conversion of one value to data; ``unwritable`` are the objects with neither data nor a text of their own."""
 
     def __init__(self) -> None:
         self.unwritable: list[Any] = []

@@ -469,11 +469,7 @@ class Provider:
 
 @cache
 def _import(package: str, name: str) -> Any:
-    """Return a module of a provider's package; it is found once, as an import looks at locks and the parent package.
-
-    Raises:
-        UsageError: the package has no such module.
-    """
+    """Return a module of a provider's package; it is found once, as an import looks at locks and the parent package."""
     try:
         return import_module(path := f"{package}.{name}")
     except ModuleNotFoundError as error:

@@ -327,9 +327,7 @@ def _is_cancelled_from_outside() -> bool:
 async def _absorb_cancellations(task: asyncio.Task[Any], before: int) -> None:
     """Remove the cancellations that a tool has requested of its own task; they would end it as canceled.
 
-    Args:
-        task: the current task.
-        before: its count of requests before the tool ran; those of anyio's scopes are not counted any more.
+    *before* is its count of requests before the tool ran; those of anyio's scopes are not counted any more.
     """
     if task.cancelling() <= before or _is_cancelled_from_outside():
         return

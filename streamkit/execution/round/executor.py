@@ -87,15 +87,7 @@ class ExecutionOptions(Struct, frozen=True):
 
 
 class Executor:
-    """One running of a round's calls, in the task of its caller.
-
-    Args:
-        round: the calls.
-        options: how they are run.
-        approvals: decisions that were made before, by the call's id.
-        results: results that come from the client, by the call's id.
-        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
-            to a call whose result comes from the client.
+    """One running of a round's calls, in the task of its caller; the arguments are those of ``executors.Execution``.
 
     Attributes:
         round: the calls and the stage of each.
@@ -229,9 +221,7 @@ class Executor:
     def _schedule_call(self, position: int, *, was_awaiting: bool) -> None:
         """Prepare a call that may run and add it to the schedule; set its result if it does not fit.
 
-        Args:
-            position: the call's.
-            was_awaiting: it awaited approval before a pause, and still does, even if its tool no longer requires it.
+        One that awaited approval before a pause still does, even if its tool no longer requires it.
         """
         call = self.round.calls[position]
         if self._pause_for_approval and awaits_client(call, self._options.tools):

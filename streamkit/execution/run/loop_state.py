@@ -66,20 +66,11 @@ class ResumedRound:
 
 
 class LoopState(Conversation):
-    """The state of one run.
-
-    Args:
-        context: what the first request is made from.
-        options: how rounds are made.
-        run_key: the stable name of the run.
-        outer: the run that this one is inside of; None if it is inside of none.
+    """The state of one run, with the arguments and attributes of its conversation.
 
     Attributes:
         options: how rounds are made.
         layout: the layout of calls and results.
-        context: what the next request is made from.
-        contents: what the run added.
-        results: the results of the rounds that were appended.
         turn: the turn that is read, or was read last.
         warnings: irregularities of all turns, requests and executions so far.
         ended: why it ended; None before.
@@ -90,8 +81,6 @@ class LoopState(Conversation):
         resumed: the round in which the run was left that this one continues.
         resumed_outcome: what the response of that round means for the run.
         pauses: how often the provider had paused the round that is continued with a request.
-        recorder: makes the entries of the run; None if it has no ``checkpoint``.
-        deadline: when its time limit passes, by the event loop's clock; infinity without one.
         metadata: the application's, for the state of the run.
     """
 

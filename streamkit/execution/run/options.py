@@ -343,11 +343,7 @@ class LoopOptions(Struct, frozen=True):
 
 
 def _check_callable(name: str, function: object) -> None:
-    """Check that an option is a function or None.
-
-    Raises:
-        UsageError: it is something else.
-    """
+    """Raise UsageError if an option is neither a function nor None."""
     if function is not None and not callable(function):
         raise UsageError(f"{name} must be a function, not {function!r}")
 

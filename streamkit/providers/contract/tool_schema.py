@@ -77,13 +77,8 @@ def _merge_root(
 ) -> Json:
     """Return an object's schema without combinations: every property of any of them, and the required ones of all.
 
-    Args:
-        schema: the object's schema.
-        root: the schema that references refer to.
-        refused: keywords that are left out.
-        merged_options: what was returned for each member of a combination, by its ``id``; None while that is unknown,
-            because a schema that contains itself adds nothing to itself.
-        depth: how many combinations contain the schema.
+    *merged_options* has what was returned for each member of a combination, by its ``id``; None while that is unknown,
+    because a schema that contains itself adds nothing to itself. *depth* is how many combinations contain the schema.
     """
     merged = {name: value for name, value in schema.items() if name not in refused and name not in COMBINATIONS}
     properties: Json = dict(merged.get("properties") or {})

@@ -210,12 +210,7 @@ def _kept_fields(part: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _media(part: Any, *, images: bool = True) -> ImageBlock | FileBlock | None:
-    """Return the image or file of a part, or None if it has neither.
-
-    Args:
-        part: a part of a content or of a function response.
-        images: an image without a display name becomes an ``ImageBlock``, not a ``FileBlock``.
-    """
+    """Return the image or file of a part, or None if it has neither; with *images* an image without a name as such."""
     inline, file_data = (part.get("inlineData"), part.get("fileData")) if isinstance(part, dict) else (None, None)
     if isinstance(inline, dict) and isinstance(inline.get("data"), str):
         media_type, name = as_text(inline.get("mimeType")), as_text(inline.get("displayName"))

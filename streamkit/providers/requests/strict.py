@@ -98,13 +98,7 @@ def strict_output_if_possible(
 
 
 def _strict_schema(subject: str, schema: dict[str, Any], profile: StrictProfile) -> dict[str, Any]:
-    """Return a schema in the form of a strict mode, or raise OutputRefused.
-
-    Args:
-        subject: what the schema is of, for messages.
-        schema: the schema.
-        profile: the strict mode.
-    """
+    """Return a schema in the form of a strict mode, or raise OutputRefused that names its subject."""
     converted = StrictSchema(subject, schema, profile)
     try:
         parameters = converted.parameters()
