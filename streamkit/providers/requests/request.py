@@ -15,17 +15,14 @@ without marks cache by themselves and get none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from streamkit.errors import UsageError
 from streamkit.history import CacheMark, Content
-from streamkit.tools.definition import HostedTool, ToolDefinition
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
-
-if TYPE_CHECKING:
-    from streamkit.tools.definition import OfferedTool
 
 __all__ = [
     "MOST_CACHE_MARKS",
@@ -198,8 +195,6 @@ def mark_contents(contents: Sequence[Content], mark: CacheMark) -> list[Content]
 
 def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedTool]:
     """Return tools with a mark on the last one of the client; a mark that is there stays."""
-    from streamkit.tools.definition import ToolDefinition
-
     marked = list(tools)
     for position in range(len(marked) - 1, -1, -1):
         tool = marked[position]
