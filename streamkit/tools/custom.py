@@ -1,11 +1,8 @@
 """Custom tools: the model writes free text, which may have to follow a grammar, instead of a JSON object.
 
 https://platform.openai.com/docs/guides/function-calling#custom-tools. Providers without custom tools are offered a
-function with one text. This module must not depend on providers.
-
-A provider's own declarations of tools: their names, and the check of ``Tool(fields=)``.
-
-This module must not depend on providers.
+function with one text. The names in a provider's own declarations of tools, and the check of ``Tool(fields=)``, are
+here too. This module must not depend on providers.
 """
 
 from __future__ import annotations

@@ -10,9 +10,7 @@ cannot both be specified for this model" (lobehub/lobehub#8683; Sonnet, Haiku an
 https://platform.claude.com/docs/en/about-claude/models/migrating-to-claude-4, SalesforceAIResearch/MCP-Universe#49;
 4.6: OpenHands/OpenHands#12846, Vali-98/ChatterUI#564).
 
-The request for the thinking of Anthropic's models, which Anthropic's API and Converse share.
-
-`claude_models` has the forms. Efforts and budgets are translated as in `model_facts`.
+Efforts and budgets are translated as in `contract.traits`.
 """
 
 from __future__ import annotations
