@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final, TypeGuard
 
@@ -131,27 +132,23 @@ def convert_media(block: Media, traits: Traits) -> Json:
     return image_part(block.data) if isinstance(block, ImageBlock) else file_part(block)
 
 
+@dataclass(slots=True, eq=False)
 class _Part:
     """A part of a content, with the facts that decide its position and its signature."""
 
-    __slots__ = ("call_number", "data", "may_be_unsigned")
-
-    def __init__(self, data: Json, *, call_number: int | None = None, may_be_unsigned: bool = False) -> None:
-        self.data: Json = data
-        self.call_number: int | None = call_number  # of a result
-        self.may_be_unsigned: bool = may_be_unsigned  # a call that has no signature for a reason, if it has none
+    data: Json
+    call_number: int | None = None  # of a result
+    may_be_unsigned: bool = False  # a call that has no signature for a reason, if it has none
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """The facts of a call that its result depends on."""
 
-    __slots__ = ("accepts_media", "name", "number", "raw_id")
-
-    def __init__(self, number: int, name: str, raw_id: str | None, *, accepts_media: bool = False) -> None:
-        self.number = number
-        self.name = name
-        self.raw_id = raw_id
-        self.accepts_media = accepts_media  # its model accepts images in the result
+    number: int
+    name: str
+    raw_id: str | None
+    accepts_media: bool = False  # its model accepts images in the result
 
 
 class GeminiRenderer(AlternatingRenderer[Traits]):

@@ -102,21 +102,13 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
 
 @dataclass(slots=True)
 class _RenderedCall:
-    """What the output of a call depends on.
+    """What the output of a call depends on."""
 
-    Attributes:
-        kind: the kind of the call; None for one that was sent as the provider's item.
-        caller: who made it; its output has the same field if a program did.
-        is_async: the model does not wait for its result.
-        item: the provider's item, if it was sent as that.
-        target_id: the id of that item's call.
-    """
-
-    kind: str | None = None
-    caller: Any = None
-    is_async: bool = False
-    item: Json | None = None
-    target_id: str = ""
+    kind: str | None = None  # of the call; None for one that was sent as the provider's item
+    caller: Any = None  # who made it; its output has the same field if a program did
+    is_async: bool = False  # the model does not wait for its result
+    item: Json | None = None  # of the provider, if it was sent as that
+    target_id: str = ""  # the id of that item's call
 
 
 class ResponsesRenderer(MessageRenderer[Traits]):
