@@ -72,21 +72,15 @@ class EagerCalls:
             if index in self._candidates:
                 self._changed.add(index)
             if isinstance(event, (ToolCallStart, ToolCallEnd)):
-                yield from self._find_completed(index)
-
-    def _find_completed(self, latest: int) -> Iterator[ToolCall]:
-        """Yield the calls that are complete: the start of a call may prove that of an earlier one.
-
-        Each change of a call is examined once, so that the work is linear in calls and deltas. The latest call stays to
-        be examined, since the start of another one proves its end.
-        """
-        changed, self._changed = self._changed, {latest} & self._candidates
-        for index in sorted(changed):
-            call = self._turn.completed_call(index)
-            if call is not None:
-                self._candidates.discard(index)
-                self._changed.discard(index)
-                yield call
+                # The start of a call may prove that an earlier one is complete. Each change of a call is examined once,
+                # so that the work is linear in calls and deltas. The latest call stays to be examined.
+                changed, self._changed = self._changed, {index} & self._candidates
+                for number in sorted(changed):
+                    call = self._turn.completed_call(number)
+                    if call is not None:
+                        self._candidates.discard(number)
+                        self._changed.discard(number)
+                        yield call
 
 
 class CircuitBreaker:

@@ -107,8 +107,9 @@ class BatchReader:
                         reading.ended_by, reading = raised, None
                         continue
                     error = await self._unwind(raised)
-                    if isinstance(error, asyncio.CancelledError) and self._is_only_interrupted():
-                        error = None
+                    if isinstance(error, asyncio.CancelledError) and self._is_interrupted and self._task is not None:
+                        if self._task.uncancel() == 0:  # it was canceled from here alone
+                            error = None
                     break
                 finally:
                     self._task = None
@@ -186,7 +187,3 @@ class BatchReader:
             except BaseException as raised:
                 error = raised
         return error
-
-    def _is_only_interrupted(self) -> bool:
-        """Return True if the task that waits was canceled from here alone, and remove that cancellation."""
-        return self._is_interrupted and self._task is not None and self._task.uncancel() == 0
