@@ -132,11 +132,6 @@ class ScriptedApplication:
     """An ASGI application that responds with the turns of a script; its arguments are those of ``serve``.
 
     Args:
-        script: the turns.
-        delta_size: characters in one delta of text or arguments.
-        delay: seconds between two chunks.
-        read_size: bytes in one chunk; None: one frame in each.
-        strict: whether to reject what the real provider would reject.
         disconnect: closes the connection of a request without ending its response.
 
     Attributes:

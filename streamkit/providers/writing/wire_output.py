@@ -45,14 +45,7 @@ _MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """What a writer is created with.
-
-    Attributes:
-        response_id: the id of the response; None: that of the first event that has one.
-        model: the model's name; None: the same.
-        stream: whether to write a stream; False: one body, at the end.
-        usage_chunk: whether the token counts may have a chunk without choices (Chat Completions).
-    """
+    """What a writer is created with: arguments of ``providers.writer``."""
 
     response_id: str | None = None
     model: str | None = None
