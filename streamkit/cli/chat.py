@@ -50,7 +50,6 @@ __all__ = [
     "run",
 ]
 
-
 _MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
 _MAX_KEPT = 4 * _MAX_SHOWN  # of the arguments' text, before white space is removed
 

@@ -55,7 +55,6 @@ __all__ = [
     "split_frames",
 ]
 
-
 _DELTA_SIZE, _DELAY = 6, 0.02  # characters, seconds: about 75 tokens a second
 _LOOP_TURNS = 10  # of the event loop between two frames when nothing is timed; two are enough for a tool without I/O
 QUESTION = "Is it warmer in Oslo or in Bergen?"

@@ -62,7 +62,6 @@ __all__ = [
     "run",
 ]
 
-
 _VERSION = re.compile(r"/(?:v\d\w*|api)(?=/)")  # of a path, Ollama's included
 _FIELDS = ("provider", "base-url", "key-variable", "model", "models", "first-event-timeout")
 

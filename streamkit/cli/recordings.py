@@ -27,7 +27,6 @@ __all__ = [
     "read_parts",
 ]
 
-
 AUTO = "auto"  #: the value of ``--provider`` for detection
 _READ_SIZE = 65536  # bytes
 _HEAD_SIZE = 4096  # bytes that must suffice to detect the provider

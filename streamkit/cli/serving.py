@@ -36,7 +36,6 @@ __all__ = [
     "terminated_in_order",
 ]
 
-
 #: Seconds until the thread of a server is left alone. It ends in one or two; its socket must not be closed before.
 _PATIENCE = 30
 _GRACE = 30  # seconds in which open responses may end after Ctrl-C

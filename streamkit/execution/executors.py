@@ -51,7 +51,6 @@ __all__ = [
     "to_schedule",
 ]
 
-
 P = ParamSpec("P")
 Value = TypeVar("Value")
 

@@ -54,7 +54,6 @@ __all__ = [
     "text_block",
 ]
 
-
 _TEXT_FIELDS: Final = frozenset({"text", "metadata"})
 _CALL_FIELDS: Final = frozenset({"id", "name", "parameters", "kind", "metadata"})
 _RESULT_FIELDS: Final = frozenset({"call_id", "name", "result", "status", "error", "metadata"})

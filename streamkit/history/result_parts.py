@@ -194,7 +194,6 @@ _OPENAI_RESPONSES_READERS: dict[str, PartReader] = {
     "input_file": _read_openai_file,
 }
 
-
 # ---------------------------------------------------------------- Chat Completions, and Mistral's dialect of it
 
 

@@ -42,15 +42,11 @@ __all__ = [
     "Shape",
 ]
 
-
 T = TypeVar("T")
-
 
 #: The tool that a request makes the model call where the provider has no field for the schema of the output, and the
 #: member of the object that has the output where the schema must be an object's and the output is none.
 OUTPUT_TOOL = "final_output"
-
-
 _ILLEGAL_IN_NAME = re.compile("[^a-zA-Z0-9_-]+")
 _DEFINITION = re.compile(r"#/(?:\$defs|definitions)/")
 
@@ -170,8 +166,6 @@ def _read_type(output: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
 
 #: The result of `Shape.convert` for a value that is not of the type.
 NOT_SHOWN: Any = object()
-
-
 _PLAIN = (str, int, float, bool)
 _LISTS = (list, Sequence, MutableSequence)
 _SETS = (set, MutableSet, AbstractSet)

@@ -54,7 +54,6 @@ __all__ = [
     "writer",
 ]
 
-
 ProviderName: TypeAlias = Literal[
     "anthropic",
     "azure_openai",

@@ -71,7 +71,6 @@ __all__ = [
     "validate_request",
 ]
 
-
 __getattr__, __dir__ = lazy_names(  # the server needs an extra, the others need anyio
     __name__,
     {"recording": ("Recording", "record"), "run_stores": ("check_run_store",), "server": ("Server", "serve")},

@@ -50,7 +50,6 @@ __all__ = [
     "reported_usage",
 ]
 
-
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 

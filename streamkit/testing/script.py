@@ -131,7 +131,6 @@ _BLOCKS = (
     UnknownBlock,
 )
 
-
 #: A part of a reply.
 Item: TypeAlias = "str | Call | Reasoning | RawBytes | Stall | Disconnect | ErrorEvent | Block"
 
@@ -240,10 +239,8 @@ class Request:
 #: The response to one request; text stands for a reply with this text.
 ReplyLike: TypeAlias = Reply | Status | RawBytes | str
 
-
 #: A function that makes the response to a request.
 ReplyFactory: TypeAlias = Callable[[Request], ReplyLike | Awaitable[ReplyLike]]
-
 
 #: One response for each request, in order; or a function that makes all of them.
 Script: TypeAlias = Sequence[ReplyLike | ReplyFactory] | ReplyLike | ReplyFactory
@@ -423,7 +420,6 @@ def _content_items(items: Iterable[Item]) -> list[Item]:
 
 
 _BETWEEN_FRAMES = (Stall, Disconnect, RawBytes, ErrorEvent)
-
 
 # Two calls that no script makes. A reply with the one at a position, and with the other, gives two streams; the first
 # frame that differs is the frame of this position. They are calls, because every wire sends a call in its own frames.

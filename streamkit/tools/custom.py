@@ -28,7 +28,6 @@ __all__ = [
     "text_schema",
 ]
 
-
 #: The only parameter of a custom tool that is offered as a function.
 TEXT_FIELD = "input"
 

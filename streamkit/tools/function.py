@@ -44,7 +44,6 @@ __all__ = [
     "without_titles",
 ]
 
-
 #: How the function is called: an async one is awaited; a generator's last value is its result.
 FunctionKind: TypeAlias = Literal["sync", "async", "generator", "async_generator"]
 
@@ -85,8 +84,6 @@ def kind_of(function: Callable[..., Any] | None) -> FunctionKind:
 
 
 _SECTION = re.compile(r"(Args|Arguments|Parameters):\s*")
-
-
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
 

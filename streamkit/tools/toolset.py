@@ -28,7 +28,6 @@ __all__ = [
     "to_tools",
 ]
 
-
 #: What ``tools=`` takes: functions, tools, and a provider's own declarations (``{"type": "web_search"}``). It contains
 #: ``object`` because mypy infers ``list[object]`` for a list of two tools whose parameters differ: it joins no
 #: ``ParamSpec`` (``mypy/join.py``, ``visit_instance``). `to_tools` refuses everything else with a message.

@@ -362,7 +362,6 @@ RunEntry: TypeAlias = (
     RequestEntry | ResponseEntry | ApprovalEntry | StartEntry | ResultEntry | ResumeEntry | MessageEntry | NestedEntry
 )
 
-
 _entries: TypeAdapter[RunEntry] = TypeAdapter(Annotated[RunEntry, Field(discriminator="type")])
 
 

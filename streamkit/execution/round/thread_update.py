@@ -41,7 +41,6 @@ __all__ = [
     "to_sendable_result",
 ]
 
-
 #: What a format callback returns: one message, or a list of them.
 Messages: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 

@@ -43,7 +43,6 @@ __all__ = [
     "ResumedRound",
 ]
 
-
 _LAST_ROUND = "Not run: this was the last round, in which no such tool can be called."
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 

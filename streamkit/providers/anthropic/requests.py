@@ -43,7 +43,6 @@ __all__ = [
     "write_settings",
 ]
 
-
 # https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations (read 2026-11), for
 # strict tools as well: optional properties stay optional, recursion is refused, and all strict schemas of a request
 # together may have 20 tools, 24 optional properties and 16 of several types. A ``pattern`` is accepted if it is simple;

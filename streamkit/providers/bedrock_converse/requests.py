@@ -50,7 +50,6 @@ __all__ = [
     "write_settings",
 ]
 
-
 # https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html: the same subset for every model, and no
 # limits for a request. Only some models have the mode, and the others refuse the field.
 STRICT = StrictProfile("Bedrock", keywords=CLAUDE_KEYWORDS, recursive=False)

@@ -23,7 +23,6 @@ from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
-
 # A reason for which the vendor has no name is the neutral one in capitals.
 _FINISH_REASONS: Final = invert_finish_reasons(
     FINISH_REASONS, preferred={"refusal": "REFUSAL", "pause": "PAUSE", "other": "OTHER"}

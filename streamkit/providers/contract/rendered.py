@@ -34,7 +34,6 @@ __all__ = [
     "origin_metadata",
 ]
 
-
 #: ``auto``, ``none``, ``required``, or the name of the one tool that must be called.
 ToolChoice: TypeAlias = str
 
@@ -69,23 +68,16 @@ class RenderedMessages(Struct):
 #: ``canonical``: every id is derived from the canonical one by the target's rule.
 IdPolicy: TypeAlias = Literal["origin", "canonical"]
 
-
 #: The fields of a block's metadata that name its origin: the provider, the endpoint, the model that the response
 #: reported and the one that was requested.
 ORIGIN_FIELDS = ("provider", "endpoint", "model", "requested_model")
 
-
 # Names of one model: with the date of a snapshot, or with "latest" in its place.
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)\Z")
-
-
 _SECRET_END = re.compile(r"[?#].*", re.DOTALL)
-
 
 # scheme, host (also an IPv6 address in brackets), port and path; a name and password before the host are not captured
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(?:[^/]*@)?(\[[^\]/]*\]|[^/:@\[\]]+)(?::(\d*))?(/.*)?", re.DOTALL)
-
-
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 

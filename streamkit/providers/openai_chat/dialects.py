@@ -241,7 +241,6 @@ _XAI_MODELS: Final[Mapping[str, ModelFacts]] = {
     ),
 }
 
-
 #: 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
 #: (langchain-ai/langchainjs#9804)
 # `true is not of type "number"` for the exclusiveMinimum of draft 4: https://github.com/Dokploy/mcp/issues/83

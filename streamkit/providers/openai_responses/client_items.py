@@ -42,7 +42,6 @@ __all__ = [
     "stored_item",
 ]
 
-
 _SHELL_ITEMS = ("shell_call", "shell_call_output")
 
 

@@ -47,7 +47,6 @@ __all__ = [
     "write_settings",
 ]
 
-
 Json = dict[str, Any]
 #: https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items: reasoning for a stateless conversation
 _ENCRYPTED = "reasoning.encrypted_content"

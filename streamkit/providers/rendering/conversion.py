@@ -48,7 +48,6 @@ __all__ = [
     "render_request",
 ]
 
-
 Json = dict[str, Any]
 _MOST_NAMES = 8  # of the fields of one object, in a sentence
 

@@ -57,7 +57,6 @@ __all__ = [
     "split_text_and_media",
 ]
 
-
 Media: TypeAlias = ImageBlock | FileBlock
 
 

@@ -112,8 +112,6 @@ class MessageIds:
 
 
 Json = dict[str, Any]
-
-
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
 
 

@@ -31,9 +31,7 @@ __all__ = [
     "take_effort",
 ]
 
-
 _TEXT = frozenset({str})
-
 
 #: What a value must be: of a type (a text is not empty then, an integer no boolean), or what a function accepts.
 Check: TypeAlias = type[str] | type[int] | type[bool] | type[list[Any]] | Callable[[Any], bool]
@@ -144,8 +142,6 @@ class BodyFields:
 
 
 Json = dict[str, Any]
-
-
 _CHECKS: dict[str, Check] = {
     "model": str,
     "max_output_tokens": int,
@@ -159,7 +155,6 @@ _CHECKS: dict[str, Check] = {
     "parallel_calls": bool,
     "verbosity": str,
 }
-
 
 _REASONING = frozenset({"reasoning", "reasoning_effort", "reasoning_budget", "reasoning_summary"})
 

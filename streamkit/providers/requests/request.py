@@ -152,13 +152,10 @@ def to_settings(settings: Settings | Mapping[str, Any] | None) -> Settings:
 #: ``auto``, or the same with a lifetime: ``{"ttl": "1h"}``. None: only the marks of the blocks.
 CachePolicy: TypeAlias = Literal["auto"] | CacheMark | None
 
-
 #: Of Anthropic (the page above: "You can define up to 4 cache breakpoints"), Bedrock
 #: (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html), OpenRouter and DashScope
 #: (https://www.alibabacloud.com/help/en/model-studio/context-cache).
 MOST_CACHE_MARKS = 4
-
-
 _MARKED_BLOCKS = ("text", "image", "file", "tool_call", "tool_response")
 
 

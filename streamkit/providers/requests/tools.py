@@ -45,13 +45,8 @@ __all__ = [
     "strict_schemas",
 ]
 
-
 _SEPARATOR = "__"
-
-
 _NAMED = (ToolCallBlock, ToolResponseBlock)  # the blocks that name a tool
-
-
 _is_strict = attrgetter("strict")
 _UNNAMED = UNPAIRED_BLOCKS - {OpaqueBlock}  # those that do not
 

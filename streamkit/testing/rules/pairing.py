@@ -26,7 +26,6 @@ __all__ = [
     "results_have_calls",
 ]
 
-
 #: Returns the index of each block of a kind in a message, and the object that contains its id.
 FindBlocks: TypeAlias = Callable[[Json], list[tuple[int, Json]]]
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -31,7 +31,6 @@ __all__ = [
     "take_thinking",
 ]
 
-
 _OVERVIEW = "https://platform.claude.com/docs/en/about-claude/models/overview"
 _THINKING = "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
 _MIGRATION = "https://platform.claude.com/docs/en/about-claude/models/migration-guide"
