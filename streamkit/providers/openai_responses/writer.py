@@ -301,6 +301,7 @@ class ResponsesWriter(_TextWriter):
     """A writer of one response."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    failed_body = staticmethod(error_body)
 
     has_custom_calls: bool = True
     call_state: ClassVar[frozenset[str]] = frozenset({CLIENT_TOOL, "item_id", "namespace", "status"})
@@ -355,10 +356,6 @@ class ResponsesWriter(_TextWriter):
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a server-sent event with its name."""
         return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the whole response, which the last event has."""

@@ -239,8 +239,9 @@ class WireOutput:
         """Return the chunks of a stream as the body of a response that is not streamed."""
         raise NotImplementedError
 
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
+    @staticmethod
+    def failed_body(status: int, message: str, code: str | None = None) -> Json:
+        """Return the body of a response that failed: the ``error_body`` of the provider's package."""
         raise NotImplementedError
 
     def text(self, text: str) -> None:

@@ -141,7 +141,7 @@ class Writer(WireOutput):
             return self._take()
         if self.error is not None:
             status, message, code = self.error_fields(self.error)
-            return [encode_json(self.own_error(self.error_body(status, message, code), self.error))]
+            return [encode_json(self.own_error(self.failed_body(status, message, code), self.error))]
         return [encode_json(self.body(self._chunks))]
 
     def set_own_state(self, metadata: Mapping[str, Any] | None) -> None:
