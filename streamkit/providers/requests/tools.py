@@ -221,7 +221,6 @@ def read_definition(
     *,
     schema_field: str,
     known: Collection[str] = (),
-    fields: Json | None = None,
     grammar: Grammar | None = None,
     is_custom: bool = False,
     **more: Any,
@@ -233,7 +232,6 @@ def read_definition(
         provider: the provider in whose form it is.
         schema_field: the field with the schema of the parameters.
         known: further fields that the caller reads.
-        fields: fields outside of the object that are kept for the provider.
         grammar: the grammar of a custom tool.
         is_custom: whether it is a custom tool.
         more: further fields of the definition.
@@ -251,12 +249,11 @@ def read_definition(
     if isinstance(schema, dict) and not is_custom:
         values["parameters"] = rest.pop(schema_field)
     metadata: Json = {"provider": provider}
-    kept = {**(fields or {}), **rest}
-    if (mark := read_cache_mark(kept.get("cache_control"))) is not None:
+    if (mark := read_cache_mark(rest.get("cache_control"))) is not None:
         metadata["cache"] = mark
-        del kept["cache_control"]
-    if kept:
-        metadata["fields"] = kept
+        del rest["cache_control"]
+    if rest:
+        metadata["fields"] = rest
     if is_custom:
         return ToolDefinition.custom(grammar=grammar, metadata=metadata, **values)
     return ToolDefinition(metadata=metadata, **values)
