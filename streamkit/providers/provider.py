@@ -256,13 +256,9 @@ class Provider:
         A tool's result may contain images and files (``rendering.media.media_parts``), or they may be next to it.
         They never raise ``UnsupportedContent``: text replaces them if necessary, and ``changes`` reports that.
 
-        Args:
-            contents: the conversation.
-            ids: the id policy.
-            model: the model that is requested; None if it is unchanged. Opaque state of another one is left out.
-            endpoint: the server that is requested; None if it is unchanged. Opaque state of another one is left out.
-            used_ids: ids of calls in messages that precede these contents; a call does not get one of them.
-            is_json_data: the values of all blocks are known to be JSON data, so they are not checked again.
+        The arguments are those of ``providers.render``, and ``used_ids``: ids of calls in messages that precede these
+        contents, which no call gets; ``is_json_data``: the values of all blocks are known to be JSON data, so they are
+        not checked again.
 
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
@@ -433,10 +429,8 @@ class Provider:
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of this provider's response to a request that failed.
 
-        Args:
-            status: the HTTP status.
-            message: the sentence for people.
-            code: the provider's own code, type or name of the error; None for the usual one of that status.
+        *message* is the sentence for people, *code* the provider's own code, type or name of the error; None for the
+        usual one of that HTTP status.
         """
         module: WriterModule = _import(self.package, "writer")
         return module.error_body(status, message, code)

@@ -69,15 +69,7 @@ class ParsedRequest:
 def parse_http_request(
     endpoint: Endpoint, method: str, path: str, query: Mapping[str, str], body: Any
 ) -> ParsedRequest | Status:
-    """Return what a request asks for, or the status with which it is refused.
-
-    Args:
-        endpoint: the provider's.
-        method: the HTTP method.
-        path: the path after the server's prefix.
-        query: the query's parameters.
-        body: the parsed body.
-    """
+    """Return what a request asks for, or the status with which it is refused; the path is that after the prefix."""
     match = re.fullmatch(endpoint.route, path)
     if match is None or method != "POST":
         return Status(404, f"this wire is asked by POST {endpoint.route_example}, not by {method} {path}")
@@ -96,10 +88,7 @@ def parse_http_request(
 def reported_usage(provider: Provider, body: Any, reply: Reply) -> Usage | None:
     """Return the tokens that a response reports; None if the provider reports them only when asked, and is not asked.
 
-    Args:
-        provider: the provider.
-        body: the parsed body of the request.
-        reply: the reply. If it states no usage, about four characters are one token, so that tests see figures.
+    If the reply states no usage, about four characters are one token, so that tests see figures.
     """
     if provider.traits.stream_usage and not asks_for_usage(body):
         return None

@@ -224,8 +224,7 @@ class ResponseEntry(_RequestPart):
     """A response that was read to its end, without an error. It is never requested again.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         round: the number of the round.
         pauses: how often the provider had paused before.
         provider: the provider that responded, which may be a fallback.
@@ -252,8 +251,7 @@ class ApprovalEntry(_Entry):
     """A person's decision on a call.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         call_id: the canonical id of the call.
         allow: whether it may run.
         arguments: the arguments to run it with, if they replace the model's.
@@ -289,8 +287,7 @@ class StartEntry(_Entry):
     """The start of a call of a ``Tool(once=True)``, stored before it. Without a result the call does not start again.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         call_id: the canonical id of the call.
     """
 
@@ -302,8 +299,7 @@ class ResultEntry(_Entry):
     """The one result of a call, which never runs again. It belongs to the call's id, whatever its position.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         result: the result, with the canonical id of its call.
     """
 
@@ -315,8 +311,7 @@ class ResumeEntry(_Entry):
     """The run was continued in a round that has calls without a result, before any of them runs.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         call_ids: the canonical ids of those that may have run before, and run once more.
     """
 
@@ -328,8 +323,7 @@ class MessageEntry(_Entry):
     """A content that was sent to the run, which the next request contains.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         content: the content.
         mail_id: its id in the mailbox of the store, from which it is removed when the entry is stored; None if it was
             not there.

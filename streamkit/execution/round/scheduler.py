@@ -57,7 +57,6 @@ class Scheduler:
         limit: how many calls run at once, at least 1.
 
     Attributes:
-        limit: the same.
         running: how many calls run, those that were given up included.
         is_shared: several owners wait for places.
         has_abandoned: calls that were given up occupy places.

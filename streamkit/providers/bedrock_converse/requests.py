@@ -124,15 +124,7 @@ def render_tools(tools: Sequence[OfferedTool], *, most_marks: int) -> list[Json]
 def tool_spec(
     name: str, description: str, parameters: Json, strict_schema: Json | None = None, further: Json | None = None
 ) -> Json:
-    """Return the definition of a tool.
-
-    Args:
-        name: its name.
-        description: its description; an empty one is refused and left out.
-        parameters: its schema.
-        strict_schema: its schema in the strict form; None if it is not strict.
-        further: further fields.
-    """
+    """Return the definition of a tool; an empty description is refused and left out."""
     spec: Json = {"name": name}
     if description:
         spec["description"] = description

@@ -125,13 +125,7 @@ def empty_response(response_id: str, model: str) -> Json:
 
 
 def call_item(call: CallText, item_id: str, own: Mapping[str, Any]) -> Json:
-    """Return the item of a call, without its arguments.
-
-    Args:
-        call: the call.
-        item_id: the id of the item.
-        own: the metadata of a call that the same provider made; else empty.
-    """
+    """Return the item of a call, without its arguments; *own* is the metadata of a call that the provider made."""
     is_custom = call.ref.kind == "custom"
     item: Json = {
         "id": item_id,
@@ -147,13 +141,7 @@ def call_item(call: CallText, item_id: str, own: Mapping[str, Any]) -> Json:
 
 
 def client_tool_call(tool: Json, call: CallText, item_id: str) -> Json:
-    """Return the item of a call of a tool that the API declares in a form of its own and the client runs.
-
-    Args:
-        tool: its declaration.
-        call: the call, whose arguments are not known yet.
-        item_id: the id of the item.
-    """
+    """Return the item of a call, without arguments, of a tool that the API declares so and the client runs."""
     kind = f"{tool['type']}_call"
     fields: Json = {"call_id": call.id, "execution": "client", "status": "completed", "arguments": {}}
     return {"id": item_id, "type": kind, **fields}
@@ -192,13 +180,7 @@ def usage_fields(usage: Usage) -> Json:
 
 
 def image_item(item_id: str, data: str, media_type: str) -> Json:
-    """Return a generated image as an item.
-
-    Args:
-        item_id: the id of the item.
-        data: base64, or a base64 data URL.
-        media_type: such as ``image/png``.
-    """
+    """Return a generated image as an item; the data is base64, or a base64 data URL."""
     return {
         "id": item_id,
         "type": "image_generation_call",

@@ -218,8 +218,6 @@ class SettingsWriter:
 
     Attributes:
         facts: the facts of the requested model.
-        body: the body.
-        is_foreign: as given.
     """
 
     def __init__(self, settings: Settings, traits: Traits, body: Json, changes: list[str], *, is_foreign: bool):
