@@ -87,7 +87,6 @@ class ParserModule(Protocol):
 
     def create_parser(self, sink: Sink, traits: Any) -> Parser:
         """Return a parser of one turn that reports to ``sink``."""
-        ...
 
 
 class MessagesModule(Protocol):
@@ -95,7 +94,6 @@ class MessagesModule(Protocol):
 
     def render_messages(self, contents: Sequence[Content], traits: Any, options: RenderOptions) -> RenderedMessages:
         """Return a conversation as the provider's messages."""
-        ...
 
     def build_request(
         self,
@@ -108,11 +106,9 @@ class MessagesModule(Protocol):
         output: OutputType[Any] | None = None,
     ) -> dict[str, Any]:
         """Return the fields of a request's body that the conversation decides."""
-        ...
 
     def convert_media(self, block: Any, traits: Any) -> object:
         """Return an image or file in the form that a message has it."""
-        ...
 
 
 class ImporterModule(Protocol):
@@ -122,7 +118,6 @@ class ImporterModule(Protocol):
         self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
     ) -> list[Content]:
         """Return the provider's own messages as history."""
-        ...
 
 
 class RequestsModule(Protocol):
@@ -130,19 +125,15 @@ class RequestsModule(Protocol):
 
     def read_tools(self, fields: BodyFields, traits: Any) -> list[OfferedTool]:
         """Take the tools of a body and return them."""
-        ...
 
     def read_tool_choice(self, fields: BodyFields, traits: Any) -> ToolChoice | None:
         """Take the tool choice of a body and return it."""
-        ...
 
     def read_settings(self, fields: BodyFields, traits: Any) -> dict[str, Any]:
         """Take the settings of a body and return them by their neutral names."""
-        ...
 
     def write_settings(self, writer: SettingsWriter, traits: Any) -> None:
         """Write the settings into the body."""
-        ...
 
 
 class WriterModule(Protocol):
@@ -150,15 +141,12 @@ class WriterModule(Protocol):
 
     def create_writer(self, traits: Any, options: WriterOptions) -> Writer:
         """Return a writer of one response."""
-        ...
 
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of a response to a request that failed."""
-        ...
 
     def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
         """Return the frame that reports an error within a stream."""
-        ...
 
 
 #: Returns one chunk, as plain data, in the form that the parser of the wire expects.
