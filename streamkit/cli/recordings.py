@@ -98,17 +98,11 @@ def _describe(head: bytes) -> str:
 
 
 class RecordedExchange(NamedTuple):
-    """The files of a recording.
+    """The files of a recording."""
 
-    Attributes:
-        response: the file of the response; None if there was none.
-        facts: what ``--record`` wrote about the exchange; None for a capture.
-        request: the body of the request, if it was recorded.
-    """
-
-    response: Path | None
-    facts: ExchangeFacts | None
-    request: bytes | None
+    response: Path | None  #: the file of the response; None if there was none
+    facts: ExchangeFacts | None  #: what ``--record`` wrote about the exchange; None for a capture
+    request: bytes | None  #: the body of the request, if it was recorded
 
     def begin(self, key: int, provider: str, parts: Iterable[bytes]) -> tuple[ObservedExchange, Iterator[bytes]]:
         """Return the exchange before its response, and the bytes of the response.

@@ -43,16 +43,12 @@ class UpstreamResponse:
 
     Args:
         response: aiohttp's, open.
-
-    Attributes:
-        status_code: the HTTP status.
-        headers: the headers; the case of their names does not matter.
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._content = response.content
-        self.status_code: int = response.status
-        self.headers: Mapping[str, str] = response.headers
+        self.status_code: int = response.status  # the HTTP status
+        self.headers: Mapping[str, str] = response.headers  # the headers; the case of their names does not matter
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
         """Yield the parts of the body, decompressed, as they arrive.

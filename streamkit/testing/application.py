@@ -55,15 +55,10 @@ _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """What a request asks for.
+    """What a request asks for."""
 
-    Attributes:
-        model: the model.
-        as_array: the response is to be one JSON array instead of events (Gemini without ``alt=sse``).
-    """
-
-    model: str
-    as_array: bool
+    model: str  #: the model
+    as_array: bool  #: the response is to be one JSON array instead of events (Gemini without ``alt=sse``)
 
 
 def parse_http_request(

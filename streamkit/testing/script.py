@@ -303,22 +303,15 @@ Step: TypeAlias = bytes | Stall | Disconnect
 
 @dataclass(frozen=True, slots=True)
 class StreamRenderer:
-    """One reply rendered as one provider's stream.
+    """One reply rendered as one provider's stream."""
 
-    Attributes:
-        provider: the provider.
-        response_id: the id of the response.
-        model: the model of the response.
-        call_id: returns the provider's id of the n-th call; None if the wire has none or the encoder makes it.
-        delta_size: characters in a delta.
-        signature: the metadata with which the provider signs the first call of the reply.
-    """
-
-    provider: Provider
-    response_id: str
-    model: str
+    provider: Provider  #: the provider
+    response_id: str  #: the id of the response
+    model: str  #: the model of the response
+    #: returns the provider's id of the n-th call; None if the wire has none or the encoder makes it
     call_id: Callable[[int], str | None]
-    delta_size: int
+    delta_size: int  #: characters in a delta
+    #: the metadata with which the provider signs the first call of the reply
     signature: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, reply: Reply, usage: Usage | None = None) -> list[Step]:

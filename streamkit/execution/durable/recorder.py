@@ -101,19 +101,13 @@ class Recorder:
         checkpoint: the caller's function.
         run_key: the stable name of the run.
         layout: the layout of calls and results.
-
-    Attributes:
-        deadline: when the time of the run is over, by the event loop's clock; infinity without a limit.
-        position: of the next entry.
-        lease: what the checkpoint has returned last; None if that was no lease.
-        outer: the checkpoint, if it stores the entries in the log of a run around this one.
     """
 
     def __init__(self, checkpoint: Checkpoint, run_key: str, layout: ThreadLayout) -> None:
         self._checkpoint = checkpoint
-        self.deadline = inf
-        self.position: int = 0
-        self.lease: Lease | None = None
+        self.deadline = inf  # when the time of the run is over, by the event loop's clock; infinity without a limit
+        self.position: int = 0  # of the next entry
+        self.lease: Lease | None = None  # what the checkpoint has returned last; None if that was no lease
         self._lock = anyio.Lock()
         self._is_cut_off = False  # an entry has taken too long
         self._interrupted: RunEntry | None = None  # may be stored: its checkpoint was cancelled
@@ -123,6 +117,7 @@ class Recorder:
         self._approvals: set[str] = set()
         self._token: Any = None  # of the event loop of the run
         self._inner_failure: Exception | None = None  # an entry of a run inside a call was not stored
+        # the checkpoint, if it stores the entries in the log of a run around this one
         self.outer: Checkpoint | None = None
 
     async def _record(self, kind: type[RunEntry], **fields: Any) -> None:

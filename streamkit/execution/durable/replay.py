@@ -48,27 +48,23 @@ class Replay:
 
     Attributes:
         context: what the current round's request was made from.
-        response: the response of the current round, once it was read.
-        results: the results of its calls, by the call's id.
-        approvals: the decisions on them, by the call's id.
-        messages: the contents that were sent to the run since its last request.
-        breaker: the failures of earlier rounds.
         shape: the layout of calls and results.
     """
 
     first: RequestEntry
     contents: list[Content] = field(default_factory=list)
-    response: ResponseEntry | None = None
-    results: dict[str, StoredResult] = field(default_factory=dict)
-    approvals: dict[str, Approval] = field(default_factory=dict)
+    response: ResponseEntry | None = None  #: the response of the current round, once it was read
+    results: dict[str, StoredResult] = field(default_factory=dict)  #: the results of its calls, by the call's id
+    approvals: dict[str, Approval] = field(default_factory=dict)  #: the decisions on them, by the call's id
     started: list[str] = field(default_factory=list)
     attempts: Counter[str] = field(default_factory=Counter)
+    #: the contents that were sent to the run since its last request
     messages: list[Content] = field(default_factory=list)
     nested: list[NestedEntry] = field(default_factory=list)
     nested_calls: int = 0
     usage: list[Usage] = field(default_factory=list)
     cost: float = 0.0
-    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)  #: the failures of earlier rounds
     position: int = 1
 
     def __post_init__(self) -> None:

@@ -73,34 +73,22 @@ _GRACE = 0.2
 
 @dataclass(slots=True, eq=False)
 class ToolAttempt:
-    """One attempt to run a call.
+    """One attempt to run a call."""
 
-    Attributes:
-        prepared: the call.
-        deps: the tool's ``ToolContext.deps``.
-        turn: the turn that made the call.
-        report: gets ``ToolRunning``, progress, and the warning of a thread that does not stop.
-        around_call: called with the call and the function that calls the tool; None to call the tool itself.
-        number: of the attempt, from 1; ``ToolContext.attempt``.
-        fence: the number of the claim on a durable run.
-        is_canceled: ``cancel`` was called.
-        thread: that of a synchronous tool, once it was started.
-        is_abandoned: its thread did not stop when it should have.
-        is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
-        result: the result; None before it has one, and if it was canceled.
-    """
-
-    prepared: PreparedCall
-    deps: Any
-    turn: Turn | None
-    report: Report
+    prepared: PreparedCall  #: the call
+    deps: Any  #: the tool's ``ToolContext.deps``
+    turn: Turn | None  #: the turn that made the call
+    report: Report  #: gets ``ToolRunning``, progress, and the warning of a thread that does not stop
+    #: called with the call and the function that calls the tool; None to call the tool itself
     around_call: AroundCall | None = None
-    number: int = 1
-    fence: int | None = None
-    thread: WorkerThread | None = field(default=None, init=False)
-    is_canceled: bool = field(default=False, init=False)
-    is_abandoned: bool = field(default=False, init=False)
+    number: int = 1  #: of the attempt, from 1; ``ToolContext.attempt``
+    fence: int | None = None  #: the number of the claim on a durable run
+    thread: WorkerThread | None = field(default=None, init=False)  #: that of a synchronous tool, once it was started
+    is_canceled: bool = field(default=False, init=False)  #: ``cancel`` was called
+    is_abandoned: bool = field(default=False, init=False)  #: its thread did not stop when it should have
+    #: it has its result or was canceled; its thread may continue, but reports nothing more
     is_over: bool = field(default=False, init=False)
+    #: the result; None before it has one, and if it was canceled
     result: ToolResult | None = field(default=None, init=False)
     # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
     _scope: anyio.CancelScope = field(default_factory=partial(anyio.move_on_after, None), init=False)

@@ -49,19 +49,12 @@ _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 @dataclass(frozen=True, slots=True)
 class ResumedRound:
-    """The round in which a run was left.
+    """The round in which a run was left."""
 
-    Attributes:
-        calls: its calls, and the results so far.
-        approvals: decisions, by the call's id.
-        results: those that come from the client, by the call's id.
-        repeated: the ids of calls that may have run before and run once more.
-    """
-
-    calls: Round
-    approvals: Mapping[str, Approval | bool]
-    results: Mapping[str, ToolResult]
-    repeated: list[str]
+    calls: Round  #: its calls, and the results so far
+    approvals: Mapping[str, Approval | bool]  #: decisions, by the call's id
+    results: Mapping[str, ToolResult]  #: those that come from the client, by the call's id
+    repeated: list[str]  #: the ids of calls that may have run before and run once more
 
 
 class LoopState(Conversation):
@@ -70,32 +63,23 @@ class LoopState(Conversation):
     Attributes:
         options: how rounds are made.
         layout: the layout of calls and results.
-        turn: the turn that is read, or was read last.
         warnings: irregularities of all turns, requests and executions so far.
-        ended: why it ended; None before.
-        rounds: how many rounds were started.
-        pending: the calls that await approval or their results.
-        state: what a paused run is resumed from.
-        unread_events: the results of calls that were canceled with the run, for a reader who has not left.
-        resumed: the round in which the run was left that this one continues.
-        resumed_outcome: what the response of that round means for the run.
-        pauses: how often the provider had paused the round that is continued with a request.
-        metadata: the application's, for the state of the run.
     """
 
     def __init__(
         self, context: RoundContext, options: LoopOptions, run_key: str, outer: OuterRun | None = None
     ) -> None:
         super().__init__(context, options, run_key, outer)
-        self.turn: Turn | None = None
-        self.ended: Ended | None = None
-        self.rounds: int = 0
-        self.pending: list[ToolCall] = []
-        self.state: RunState | None = None
+        self.turn: Turn | None = None  # the turn that is read, or was read last
+        self.ended: Ended | None = None  # why it ended; None before
+        self.rounds: int = 0  # how many rounds were started
+        self.pending: list[ToolCall] = []  # the calls that await approval or their results
+        self.state: RunState | None = None  # what a paused run is resumed from
         self._fallbacks = options.retries.targets()
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
         self._spending = Spending(options.budget, outer=outer)
         self._on_overflow = options.retries.on_overflow  # None once it was called
+        # the results of calls that were canceled with the run, for a reader who has not left
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
         self._output: RunOutput[Any] | None = None
@@ -105,10 +89,10 @@ class LoopState(Conversation):
             self._output = RunOutput(options.output, options.retries.output)
             self._output.check_tools(context.tools)
         self._final_result: ToolResult | None = None  # of a tool that has ended the run
-        self.resumed: ResumedRound | None = None
-        self.resumed_outcome: Outcome = None
-        self.pauses: int = 0
-        self.metadata: dict[str, Any] = {}
+        self.resumed: ResumedRound | None = None  # the round in which the run was left that this one continues
+        self.resumed_outcome: Outcome = None  # what the response of that round means for the run
+        self.pauses: int = 0  # how often the provider had paused the round that is continued with a request
+        self.metadata: dict[str, Any] = {}  # the application's, for the state of the run
         self._inner_calls = 0
 
     def resume(

@@ -45,34 +45,20 @@ USAGE_DETAILS: Final = ("input_tokens_details", "output_tokens_details")
 
 
 class OpenItem:
-    """A message or a reasoning that is being written.
-
-    Attributes:
-        type: ``message`` or ``reasoning``.
-        item: the item, which gets the complete parts.
-        index: its place in the output.
-        is_own: the item is the provider's own, and has its parts.
-        kind: the kind of the open part; None if no part is open.
-        block: the number of the block that the last part is.
-        texts: the deltas of that part.
-        annotations: the annotations of that part.
-        logprobs: its log probabilities.
-        position: the fields of an event that name the part.
-        part_count: the parts that were opened.
-    """
+    """A message or a reasoning that is being written."""
 
     def __init__(self, type: Literal["message", "reasoning"], item: Json) -> None:
-        self.type = type
-        self.item = item
-        self.index = 0
-        self.is_own = False
-        self.kind: str | None = None
-        self.block: int = -1
-        self.texts: list[str] = []
-        self.annotations: list[Any] = []
-        self.logprobs: list[Any] = []
-        self.position: Json = {}
-        self.part_count: int = 0
+        self.type = type  # ``message`` or ``reasoning``
+        self.item = item  # the item, which gets the complete parts
+        self.index = 0  # its place in the output
+        self.is_own = False  # the item is the provider's own, and has its parts
+        self.kind: str | None = None  # the kind of the open part; None if no part is open
+        self.block: int = -1  # the number of the block that the last part is
+        self.texts: list[str] = []  # the deltas of that part
+        self.annotations: list[Any] = []  # the annotations of that part
+        self.logprobs: list[Any] = []  # its log probabilities
+        self.position: Json = {}  # the fields of an event that name the part
+        self.part_count: int = 0  # the parts that were opened
         self._counts: dict[str, int] = {}
 
     def start_part(self, kind: str, block: int) -> None:

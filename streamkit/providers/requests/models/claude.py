@@ -76,15 +76,10 @@ _DISPLAY_OF_SUMMARY = {summary: display for display, summary in _SUMMARY_OF_DISP
 
 @dataclass(frozen=True)
 class Thinking:
-    """How a request asks for thinking.
+    """How a request asks for thinking."""
 
-    Attributes:
-        field: the value of ``thinking``; None leaves it out.
-        effort: the effort of the response; None leaves it out.
-    """
-
-    field: dict[str, Any] | None = None
-    effort: str | None = None
+    field: dict[str, Any] | None = None  #: the value of ``thinking``; None leaves it out
+    effort: str | None = None  #: the effort of the response; None leaves it out
 
     @property
     def is_on(self) -> bool:
