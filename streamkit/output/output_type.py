@@ -177,13 +177,6 @@ class Shape:
 
     Args:
         annotation: the type.
-
-    Attributes:
-        kind: ``model`` (also a dataclass), ``dict``, ``list``, ``set``, ``any`` (plain data, shown as far as it is
-            there), or ``other`` (shown when it is complete, or when it is known which option of a union it is).
-        model: the class of a ``model``.
-        item: the annotation of the items of a ``list`` or a ``set``, or of the values of a ``dict``.
-        shows_open_text: a string that is still growing is a value of the type.
     """
 
     __slots__ = (
@@ -199,10 +192,13 @@ class Shape:
         self._roots: tuple[Any, ...] = ()  # the root models around the value, outermost first
         self._options: list[Shape] = []  # those of a union that are containers
         self._tag: tuple[str, dict[str, Shape]] | tuple[()] | None = ()  # (): not determined yet
-        self.item: Any = Any
-        self.model: Any = None
+        self.item: Any = Any  # the annotation of the items of a ``list`` or a ``set``, or of the values of a ``dict``
+        self.model: Any = None  # the class of a ``model``
         options = _options(annotation)
+        # a string that is still growing is a value of the type
         self.shows_open_text: bool = any(option is str or _is_any(option) for option in options)
+        # ``model`` (also a dataclass), ``dict``, ``list``, ``set``, ``any`` (plain data, shown as far as it is there),
+        # or ``other`` (shown when it is complete, or when it is known which option of a union it is)
         self.kind: Literal["model", "dict", "list", "set", "any", "other"] = "other"
         if any(map(_is_any, options)):
             self.kind = "any"

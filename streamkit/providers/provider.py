@@ -69,17 +69,11 @@ __all__ = [
 
 
 class RequestReader(Struct, frozen=True):
-    """The functions that read the parts of a request's body, which they take away from its fields.
+    """The functions that read the parts of a request's body, which they take away from its fields."""
 
-    Attributes:
-        read_tools: returns the tools, for (fields, traits).
-        read_tool_choice: returns the tool choice.
-        read_settings: returns the settings by their neutral names.
-    """
-
-    read_tools: Callable[[BodyFields, Any], list[OfferedTool]]
-    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]
-    read_settings: Callable[[BodyFields, Any], dict[str, Any]]
+    read_tools: Callable[[BodyFields, Any], list[OfferedTool]]  #: returns the tools, for (fields, traits)
+    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]  #: returns the tool choice
+    read_settings: Callable[[BodyFields, Any], dict[str, Any]]  #: returns the settings by their neutral names
 
 
 class ParserModule(Protocol):

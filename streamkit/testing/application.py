@@ -116,11 +116,6 @@ class ScriptedApplication:
 
     Args:
         disconnect: closes the connection of a request without ending its response.
-
-    Attributes:
-        requests: all requests, in the order in which they arrived.
-        third_party: the providers that are not registered, by name.
-        is_closing: the server closes the connections, so that no client is recorded as disconnected.
     """
 
     def __init__(
@@ -133,9 +128,9 @@ class ScriptedApplication:
         strict: bool,
         disconnect: Callable[[types.Scope], None],
     ) -> None:
-        self.requests: list[Request] = []
-        self.third_party: dict[str, Provider] = {}
-        self.is_closing = False
+        self.requests: list[Request] = []  # all requests, in the order in which they arrived
+        self.third_party: dict[str, Provider] = {}  # the providers that are not registered, by name
+        self.is_closing = False  # the server closes the connections, so that no client is recorded as disconnected
         self._player = ScriptPlayer(script)
         self._delta_size, self._delay, self._read_size, self._strict = delta_size, delay, read_size, strict
         self._disconnect = disconnect

@@ -84,17 +84,12 @@ def every_cut(data: bytes, seed: int = 1) -> Iterator[list[bytes]]:
 
 
 class Case:
-    """One case file, and the checks of a provider against it.
-
-    Attributes:
-        provider: the provider to check.
-        path: the case file.
-        byte_files: the files of the same name with another suffix.
-    """
+    """One case file, and the checks of a provider against it."""
 
     def __init__(self, provider: Provider, path: Path) -> None:
-        self.provider = provider
-        self.path = path
+        self.provider = provider  # the provider to check
+        self.path = path  # the case file
+        # the files of the same name with another suffix
         self.byte_files: list[Path] = sorted(file for file in path.parent.glob(f"{path.stem}.*") if file != path)
 
     @cached_property

@@ -258,9 +258,6 @@ class Signature:
         name: the tool's name, for messages.
         function: the function.
 
-    Attributes:
-        context_parameter: the name of the parameter that takes the ``ToolContext``, or None.
-
     Raises:
         UsageError: the function's parameters have no schema.
     """
@@ -270,7 +267,7 @@ class Signature:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._tool = name
         self._names: dict[str, str] = {}
-        self.context_parameter: str | None = None
+        self.context_parameter: str | None = None  # the name of the parameter that takes the ``ToolContext``, or None
         fields: dict[str, Any] = {}
         try:
             parameters = parameters_of(function)

@@ -135,17 +135,12 @@ class StrictSchema:
         subject: what has the schema, for messages, such as "tool search".
         root: the schema.
         profile: the target's profile.
-
-    Attributes:
-        properties: the number of properties; those of a definition count once.
-        optional: the number of properties that are not required.
-        unions: the number of properties with ``anyOf`` or several types.
     """
 
     def __init__(self, subject: str, root: Mapping[str, Any], profile: StrictProfile) -> None:
-        self.properties: int = 0
-        self.optional: int = 0
-        self.unions: int = 0
+        self.properties: int = 0  # the number of properties; those of a definition count once
+        self.optional: int = 0  # the number of properties that are not required
+        self.unions: int = 0  # the number of properties with ``anyOf`` or several types
         self._enum_values = 0
         self._schemas = 0
         self._subject = subject

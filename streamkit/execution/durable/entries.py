@@ -76,25 +76,16 @@ StoredUsage: TypeAlias = Annotated[Usage, *_struct(Usage)]
 
 
 class StoredResult(BaseModel):
-    """A result without its call, as data.
-
-    Attributes:
-        call_id: the canonical id of the call.
-        status: as in ``ToolResult``.
-        value: what the tool returned, as JSON data.
-        error: the sentence for the model.
-        metadata: as in ``ToolResult``.
-        cause: as in ``ToolResult``.
-    """
+    """A result without its call, as data."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
-    call_id: str
-    status: ResultStatus
-    value: Any = None
-    error: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    cause: ErrorCause | None = None
+    call_id: str  #: the canonical id of the call
+    status: ResultStatus  #: as in ``ToolResult``
+    value: Any = None  #: what the tool returned, as JSON data
+    error: str | None = None  #: the sentence for the model
+    metadata: dict[str, Any] = Field(default_factory=dict)  #: as in ``ToolResult``
+    cause: ErrorCause | None = None  #: as in ``ToolResult``
 
     @classmethod
     def from_result(cls, result: ToolResult) -> StoredResult:
@@ -142,19 +133,13 @@ class _RequestPart(_Entry):
 
 
 class HistoryChange(BaseModel):
-    """What replaces a part of a conversation, as a hook has changed it.
-
-    Attributes:
-        start: how many contents before it stay.
-        stop: the number of the first content after it that stays.
-        contents: what is between these from now on.
-    """
+    """What replaces a part of a conversation, as a hook has changed it."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
-    start: Annotated[int, Field(ge=0)]
-    stop: Annotated[int, Field(ge=0)]
-    contents: list[Content] = Field(default_factory=list)
+    start: Annotated[int, Field(ge=0)]  #: how many contents before it stay
+    stop: Annotated[int, Field(ge=0)]  #: the number of the first content after it that stays
+    contents: list[Content] = Field(default_factory=list)  #: what is between these from now on
 
     @classmethod
     def between(cls, before: Sequence[Content], after: Sequence[Content]) -> HistoryChange | None:

@@ -47,16 +47,13 @@ Messages: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class FormatCallbacks:
-    """The caller's functions that write messages; each replaces the provider's and returns one message or a list.
+    """The caller's functions that write messages; each replaces the provider's and returns one message or a list."""
 
-    Attributes:
-        call: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call.
-        result: ``format_tool_result_for_thread(result, call, arguments)``: the message of one ``ToolResult``.
-        batch: ``format_batch_for_thread(completed)``: all messages of a list of ``ToolResult``.
-    """
-
+    #: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call
     call: Callable[[ToolCall, Any], Messages] | None = None
+    #: ``format_tool_result_for_thread(result, call, arguments)``: the message of one ``ToolResult``
     result: Callable[[ToolResult, ToolCall, Any], Messages] | None = None
+    #: ``format_batch_for_thread(completed)``: all messages of a list of ``ToolResult``
     batch: Callable[[list[ToolResult]], Messages] | None = None
 
     @property

@@ -39,10 +39,6 @@ class BatchReader:
         batches: the generator.
         last_events: called when the generators have ended, with the exception that they ended in; it returns the events
             to yield after theirs. Not called if the reader has left.
-
-    Attributes:
-        is_closed: it was closed before its end; no event follows.
-        is_exhausted: all events were read.
     """
 
     __slots__ = (
@@ -67,8 +63,8 @@ class BatchReader:
         self._stopped: anyio.Event | None = None  # set when that task has stopped, because another one closes this
         self._is_interrupted = False  # that task was cancelled from here
         self._is_canceled = False
-        self.is_closed: bool = False
-        self.is_exhausted: bool = False
+        self.is_closed: bool = False  # it was closed before its end; no event follows
+        self.is_exhausted: bool = False  # all events were read
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events."""

@@ -39,24 +39,18 @@ ToolChoice: TypeAlias = str
 
 
 class RenderedMessages(Struct):
-    """A conversation in the form of one provider's messages.
+    """A conversation in the form of one provider's messages."""
 
-    Attributes:
-        messages: the provider's own messages, in order.
-        system: system text, if the wire has it outside of the messages; else None.
-        spans: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it.
-            Contents that share a message have overlapping ranges; a content without a message has an empty range.
-        request_fields: further fields of a request's body that depend on the conversation.
-        changes: a sentence for each thing that was changed or left out because the target cannot carry it.
-        model: the model that is requested; None if it is not known.
-    """
-
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    system: str | None = None
+    messages: list[dict[str, Any]] = field(default_factory=list)  #: the provider's own messages, in order
+    system: str | None = None  #: system text, if the wire has it outside of the messages; else None
+    #: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it. Contents that
+    #: share a message have overlapping ranges; a content without a message has an empty range.
     spans: list[tuple[int, int]] = field(default_factory=list)
+    #: further fields of a request's body that depend on the conversation
     request_fields: dict[str, Any] = field(default_factory=dict)
+    #: a sentence for each thing that was changed or left out because the target cannot carry it
     changes: list[str] = field(default_factory=list)
-    model: str | None = None
+    model: str | None = None  #: the model that is requested; None if it is not known
 
     def report(self, sentence: str) -> None:
         """Record a change, unless it was recorded already."""
@@ -82,18 +76,12 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class RenderOptions(Struct, frozen=True):
-    """What a rendering depends on besides the conversation and the provider.
+    """What a rendering depends on besides the conversation and the provider."""
 
-    Attributes:
-        ids: the id policy.
-        model: the model that is requested; None if it is unchanged.
-        endpoint: the server that is requested; None if it is unchanged.
-        used_ids: the provider's ids of calls that precede the rendered contents and are not among them.
-    """
-
-    ids: IdPolicy = "origin"
-    model: str | None = None
-    endpoint: str | None = None
+    ids: IdPolicy = "origin"  #: the id policy
+    model: str | None = None  #: the model that is requested; None if it is unchanged
+    endpoint: str | None = None  #: the server that is requested; None if it is unchanged
+    #: the provider's ids of calls that precede the rendered contents and are not among them
     used_ids: frozenset[str] = frozenset()
 
 

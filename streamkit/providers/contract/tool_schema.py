@@ -18,21 +18,15 @@ __all__ = ["ToolSchemaRules", "adapt_tool_schema"]
 
 
 class ToolSchemaRules(Struct, frozen=True, kw_only=True):
-    """The forms of a tool's schema that a provider refuses.
+    """The forms of a tool's schema that a provider refuses."""
 
-    Attributes:
-        refused_at_root: the keywords that it refuses at the root of a schema.
-        refused_keywords: the keywords that it refuses anywhere.
-        one_type: every schema must have exactly one type, or be a union of such, without a type next to it; a reference
-            has no keywords next to it, and refers to the root or one of the root's ``$defs``.
-        typed: every schema must have a type, or be a union or reference.
-        numeric_bounds: ``exclusiveMinimum`` and ``exclusiveMaximum`` must be numbers, not the booleans of draft 4.
-    """
-
-    refused_at_root: frozenset[str] = frozenset()
-    refused_keywords: frozenset[str] = frozenset()
+    refused_at_root: frozenset[str] = frozenset()  #: the keywords that it refuses at the root of a schema
+    refused_keywords: frozenset[str] = frozenset()  #: the keywords that it refuses anywhere
+    #: every schema must have exactly one type, or be a union of such, without a type next to it; a reference has no
+    #: keywords next to it, and refers to the root or one of the root's ``$defs``
     one_type: bool = False
-    typed: bool = False
+    typed: bool = False  #: every schema must have a type, or be a union or reference
+    #: ``exclusiveMinimum`` and ``exclusiveMaximum`` must be numbers, not the booleans of draft 4
     numeric_bounds: bool = False
 
 
