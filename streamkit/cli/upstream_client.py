@@ -39,11 +39,7 @@ _LONGEST_HEADER = 65_536  # bytes; aiohttp's own limit is 8,190, which a content
 
 
 class UpstreamResponse:
-    """A response as `streamkit.read` takes it.
-
-    Args:
-        response: aiohttp's, open.
-    """
+    """A response of aiohttp, which is open, as `streamkit.read` takes it."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._content = response.content
@@ -144,12 +140,7 @@ def open_client() -> aiohttp.ClientSession:
 
 
 def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[str, str]) -> Ask:
-    """Return the function that asks an upstream.
-
-    Args:
-        client: the HTTP client.
-        address: the base URL.
-        headers: those of every request, such as the key.
+    """Return the function that asks the upstream of an address (the base URL), with headers of every request (the key).
 
     Raises:
         UsageError: the proxy that the environment names for the address cannot be used.

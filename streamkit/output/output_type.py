@@ -173,11 +173,7 @@ _DICTS = (dict, Mapping, MutableMapping)
 
 
 class Shape:
-    """What can be shown of one type.
-
-    Args:
-        annotation: the type.
-    """
+    """What can be shown of one type."""
 
     __slots__ = (
         "_adapter", "_annotation", "_children", "_fields", "_options", "_roots", "_tag", "item", "kind",

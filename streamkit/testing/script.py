@@ -315,12 +315,7 @@ class StreamRenderer:
     signature: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, reply: Reply, usage: Usage | None = None) -> list[Step]:
-        """Return the frames of the reply, with what is between them at its position.
-
-        Args:
-            reply: the reply.
-            usage: the reported tokens; None if the stream has none.
-        """
+        """Return the frames of the reply, with what is between them at its position; without usage none is reported."""
         items = reply.items
         end = next((position for position, item in enumerate(items) if isinstance(item, Disconnect)), None)
         if end is not None and not _content_items(items[end:]):

@@ -83,11 +83,7 @@ def check_custom(name: str, kind: CallKind, grammar: object, *, has_schema: bool
 
 
 def text_parameter(name: str, schema: dict[str, Any]) -> str:
-    """Return the name of the parameter that takes the text.
-
-    Args:
-        name: the tool's name.
-        schema: the schema of the function's parameters.
+    """Return the name of the parameter that takes the text, from the schema of a function's parameters.
 
     Raises:
         UsageError: the function has not exactly one parameter, or one that takes no text.

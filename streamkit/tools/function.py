@@ -185,12 +185,7 @@ def context_parameter(tool: str, function: Callable[..., Any] | None) -> str | N
 
 
 def check_context_parameter(tool: str, parameter: inspect.Parameter, other: str | None) -> None:
-    """Check that the context, which is passed by keyword, reaches a function.
-
-    Args:
-        tool: the tool's name.
-        parameter: the parameter with the annotation ``ToolContext``.
-        other: the name of an earlier one.
+    """Check that the context, which is passed by keyword, reaches a function; ``other`` had the annotation before.
 
     Raises:
         UsageError: it does not.

@@ -131,10 +131,7 @@ def check_strict(name: str, parameters: Mapping[str, Any]) -> None:
 class StrictSchema:
     """The conversion of one schema to a target's form, and the counts of its contents.
 
-    Args:
-        subject: what has the schema, for messages, such as "tool search".
-        root: the schema.
-        profile: the target's profile.
+    ``subject`` names what has the schema in messages, such as "tool search".
     """
 
     def __init__(self, subject: str, root: Mapping[str, Any], profile: StrictProfile) -> None:

@@ -95,13 +95,7 @@ class _InnerLease(Lease):
 
 
 class Recorder:
-    """The entries of one run.
-
-    Args:
-        checkpoint: the caller's function.
-        run_key: the stable name of the run.
-        layout: the layout of calls and results.
-    """
+    """The entries of one run, which the caller's function stores."""
 
     def __init__(self, checkpoint: Checkpoint, run_key: str, layout: ThreadLayout) -> None:
         self._checkpoint = checkpoint

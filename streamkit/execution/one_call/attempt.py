@@ -121,11 +121,7 @@ class ToolAttempt:
         await self.run_here(seconds)
 
     async def run_here(self, seconds: float | None) -> None:
-        """Run the tool within its time limit, in the current task, which nothing else may use; set ``result``.
-
-        Args:
-            seconds: as for ``run``.
-        """
+        """Run the tool as ``run`` does, but in the current task, which nothing else may use; set ``result``."""
         call, tool, scope = self.prepared.call, self.prepared.tool, self._scope
         task = current_asyncio_task()
         seconds = seconds if tool.timeout is None else tool.timeout

@@ -66,12 +66,7 @@ class OuterRun(Protocol):
 
 
 class RunningCall:
-    """A call that runs in the current task, and in those that it starts.
-
-    Args:
-        call_id: the canonical id.
-        run: the run that makes it.
-    """
+    """A call (its canonical id) that a run makes in the current task, and in those that it starts."""
 
     def __init__(self, call_id: str, run: OuterRun) -> None:
         self.call_id = call_id

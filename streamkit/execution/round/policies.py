@@ -46,12 +46,7 @@ def can_start_eagerly(tool: Tool) -> bool:
 
 
 class EagerCalls:
-    """The calls of one open turn that may start eagerly.
-
-    Args:
-        turn: the turn, while it is read.
-        tools: by name.
-    """
+    """The calls that may start eagerly of a turn that is being read."""
 
     def __init__(self, turn: Turn, tools: Mapping[str, Tool]) -> None:
         self._turn = turn
@@ -84,11 +79,7 @@ class EagerCalls:
 
 
 class CircuitBreaker:
-    """The number of failures of equal calls, over the rounds of a run.
-
-    Args:
-        failures: the counts of earlier rounds.
-    """
+    """The number of failures of equal calls, over the rounds of a run; it starts with the counts of earlier rounds."""
 
     def __init__(self, failures: Mapping[str, int] | None = None) -> None:
         self._failures = dict(failures or {})

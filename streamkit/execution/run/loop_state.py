@@ -164,11 +164,7 @@ class LoopState(Conversation):
         return self._spending.cost(self.turn)
 
     def last_events(self, error: Exception | None) -> list[Event]:
-        """Return the events at the end of the run.
-
-        Args:
-            error: the exception that the run ends in.
-        """
+        """Return the events at the end of the run, with the exception that it ends in."""
         self.ended = self.ended or "canceled"  # it was canceled before it started
         turn_error = error.error if isinstance(error, StreamInterrupted) else None
         finish = self.turn.finish if self.turn is not None else None
@@ -229,11 +225,7 @@ class LoopState(Conversation):
         return Round(turn, shape=self.layout, blocked=blocked, options=context.render_options)
 
     def create_request(self, pauses: int) -> StreamRequest:
-        """Return the next request of the round.
-
-        Args:
-            pauses: how often the provider has paused the turn.
-        """
+        """Return the next request of the round, after so many pauses of the turn by the provider."""
         turn_key = self._turn_key(self.context.round, pauses)
 
         def create_turn(context: RoundContext) -> Turn:

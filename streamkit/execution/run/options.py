@@ -126,12 +126,8 @@ class Budget(Struct, frozen=True):
 class Spending:
     """What a run has spent, on the turns before and on the current one, which each method takes.
 
-    Args:
-        budget: what the run may spend.
-        reports: the usage of the turns before.
-        cost: what these have cost.
-        calls: how many calls their turns made.
-        outer: the run around this one, in whose budget it counts too.
+    The turns before have their usage, what they cost, and how many calls they made. All counts in the budget of the run
+    around this one (``outer``) too.
     """
 
     def __init__(

@@ -182,15 +182,11 @@ class StreamRequest:
 
 
 def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
-    """Return True if another attempt may succeed.
+    """Return True if another attempt may succeed after this error, and after what was raised, if anything.
 
     The code decides, which the provider's package derives from the error object: a 429 that is an overflow of the
     context or a spent quota fails again. An error without a code or a status was sent in a stream that the provider had
     begun, so the request itself was accepted.
-
-    Args:
-        error: the error of the last attempt.
-        exception: what was raised, if anything.
     """
     if error.code is not None:
         return error.code in _RETRYABLE_CODES

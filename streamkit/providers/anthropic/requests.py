@@ -90,12 +90,7 @@ def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
 
 
 def render_tools(tools: Sequence[OfferedTool], traits: Traits, *, most_marks: Callable[[], int]) -> list[Json]:
-    """Return the definitions of tools.
-
-    Args:
-        tools: the tools.
-        traits: the target's traits.
-        most_marks: returns how many cache marks the tools may have; of more, the last are kept.
+    """Return the definitions of tools; of more cache marks than ``most_marks`` returns, the last are kept.
 
     Raises:
         UsageError: the schema of a strict tool cannot be converted, or all of them together exceed a limit.

@@ -95,11 +95,7 @@ def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
 
 
 def render_tools(tools: Sequence[OfferedTool], *, most_marks: int) -> list[Json]:
-    """Return the definitions of tools, each cache mark as a cache point after its tool.
-
-    Args:
-        tools: the tools.
-        most_marks: how many cache marks the tools may have; of more, the last are kept.
+    """Return the definitions of tools, each cache mark as a cache point after its tool; of too many, the last are kept.
 
     Raises:
         UsageError: the schema of a strict tool cannot be converted.

@@ -31,12 +31,7 @@ class ToolSchemaRules(Struct, frozen=True, kw_only=True):
 
 
 def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
-    """Return a tool's schema in a form that the provider accepts, and a sentence for each change.
-
-    Args:
-        schema: the tool's parameters, of the type ``object``.
-        rules: what the provider refuses.
-    """
+    """Return a tool's schema, an object's, in a form that the provider accepts, and a sentence for each change."""
     changes: list[str] = []
     complete = schema
     refused = [keyword for keyword in schema if keyword in rules.refused_at_root]

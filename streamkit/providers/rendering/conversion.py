@@ -55,10 +55,7 @@ _MOST_NAMES = 8  # of the fields of one object, in a sentence
 class NeutralRequest:
     """A request on its way to one provider: names and tools in the target's form, then the body.
 
-    Args:
-        request: the request.
-        provider: the target.
-        changes: receives a sentence for each thing that is changed or left out.
+    ``changes`` receives a sentence for each thing that is changed or left out.
     """
 
     def __init__(self, request: Request, provider: Provider, changes: list[str]) -> None:

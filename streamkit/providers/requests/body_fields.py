@@ -182,9 +182,7 @@ def take_effort(fields: BodyFields, *path: str) -> Json:
 def openai_output_format(value: Any, *, is_nested: bool) -> OutputFormat | None:
     """Return an output format in OpenAI's form; None if it has another form.
 
-    Args:
-        value: the value of the field.
-        is_nested: whether a schema is in an object of its own, ``json_schema``, not beside the type.
+    A nested one has a schema in an object of its own, ``json_schema``, not beside the type.
     """
     if not is_object(value):
         return None

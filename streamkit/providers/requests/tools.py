@@ -153,13 +153,9 @@ class ToolNames:
 def prepare_tools(
     tools: Sequence[OfferedTool], traits: Traits, names: ToolNames, changes: list[str]
 ) -> list[OfferedTool]:
-    """Return the tools that a target is offered, in its form.
+    """Return the tools that a target is offered, in its form and with their names there.
 
-    Args:
-        tools: the tools of the request.
-        traits: the target's.
-        names: their names at the target.
-        changes: receives a sentence for each tool and each field that is left out.
+    ``changes`` receives a sentence for each tool and each field that is left out.
     """
     prepared: list[OfferedTool] = []
     for tool in tools:
@@ -273,12 +269,9 @@ def read_function_tool(raw: Json, provider: str) -> ToolDefinition | None:
 
 
 def render_function_tool(tool: ToolDefinition, schema: Json | None, *, is_strict: bool = False) -> Json:
-    """Return a tool in the form of Chat Completions.
+    """Return a tool in the form of Chat Completions, with its schema in the target's strict form unless that is None.
 
-    Args:
-        tool: the definition.
-        schema: its schema in the target's strict form; None if it is not strict.
-        is_strict: whether the field ``strict`` is written.
+    The field ``strict`` is written only with ``is_strict``.
     """
     function: Json = {"name": tool.name}
     if tool.description:

@@ -42,12 +42,9 @@ class PairedBlocks(NamedTuple):
 
 
 class BlockRules:
-    """The rules of calls and results for one wire; each method is a ``Check``.
+    """The rules of the client's calls and their results for one wire; each method is a ``Check``.
 
-    Args:
-        calls: the client's calls.
-        results: their results.
-        joins_messages: successive messages of one role count as one message.
+    On a wire that joins messages, successive messages of one role count as one.
     """
 
     def __init__(self, calls: PairedBlocks, results: PairedBlocks, *, joins_messages: bool = False) -> None:

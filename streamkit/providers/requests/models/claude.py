@@ -111,9 +111,7 @@ def read_thinking(field: Any) -> dict[str, Any] | None:
 def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
     """Take the settings of reasoning and return the thinking that the model accepts.
 
-    Args:
-        writer: the settings.
-        limit: the most tokens of the response, of which a budget is a part; None if it is unknown.
+    A budget is a part of the limit, the most tokens of the response, if that is known.
     """
     if not writer.sets_reasoning:
         return NO_THINKING
