@@ -65,11 +65,7 @@ def read_parts(source: BinaryIO) -> Iterator[bytes]:
 
 
 def detect_provider(provider: str, parts: Iterable[bytes]) -> tuple[str, Iterator[bytes]]:
-    """Return the provider of a stream, and all of its bytes.
-
-    Args:
-        provider: its name, or `AUTO`.
-        parts: the bytes of the stream, of which as many are read as detection needs.
+    """Return the provider of a stream, and all of its bytes; with `AUTO` as many are read as detection needs.
 
     Raises:
         NotAStreamError: the bytes are of no known provider.
@@ -105,12 +101,9 @@ class RecordedExchange(NamedTuple):
     request: bytes | None  #: the body of the request, if it was recorded
 
     def begin(self, key: int, provider: str, parts: Iterable[bytes]) -> tuple[ObservedExchange, Iterator[bytes]]:
-        """Return the exchange before its response, and the bytes of the response.
+        """Return the exchange of this number before its response, and the bytes of the response.
 
-        Args:
-            key: the number of the exchange.
-            provider: the provider of the response, or `AUTO`: that of the facts, else by the first bytes.
-            parts: the bytes of the response.
+        With `AUTO` the provider is that of the facts, else it is known by the first bytes.
 
         Raises:
             NotAStreamError: no provider is known.
@@ -170,10 +163,7 @@ class RecordedExchange(NamedTuple):
 
 
 def find_recording(path: Path) -> RecordedExchange:
-    """Return the recording that a file is part of.
-
-    Args:
-        path: a response, or the facts of an exchange.
+    """Return the recording that a file is part of: a response, or the facts of an exchange.
 
     Raises:
         OSError: a file cannot be read.

@@ -18,12 +18,7 @@ __all__ = ["PartialView"]
 
 
 class PartialView:
-    """A typed view of the value of a reader.
-
-    Args:
-        shape: the shape of the root.
-        reader: the reader; what it has read so far is applied at once.
-    """
+    """A typed view of the value of a reader, whose root has this shape; what it has read so far is applied at once."""
 
     __slots__ = ("_growing", "_levels", "_root", "_shape", "_undecided")
 

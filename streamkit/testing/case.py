@@ -313,13 +313,7 @@ def _canonical_id(provider: str, raw_id: str, name: str, turn_key: str, index: i
 
 
 def encode_stream(chunks: Iterable[dict[str, Any]], traits: Traits, *, end_marker: str | None = None) -> bytes:
-    """Return chunks as the bytes of one body.
-
-    Args:
-        chunks: the chunks, as plain data.
-        traits: the provider's.
-        end_marker: the payload after the chunks, such as ``traits.end_marker``; None for none.
-    """
+    """Return chunks as the bytes of one body, then the end marker (such as ``traits.end_marker``) if it is not None."""
     if traits.framing == "json_array":
         return encode_json_array(chunks)
     frames = [encode_frame(chunk, traits) for chunk in chunks]

@@ -63,11 +63,7 @@ class RunWarnings:
                     self._reported_changes.add(warning.message)
 
     def add_changes_of(self, render: Callable[[], ThreadUpdate]) -> None:
-        """Add, when the warnings are read, those about the changes that rendering makes to an answer.
-
-        Args:
-            render: returns what the answer adds to the conversation.
-        """
+        """Add, when the warnings are read, those about the changes that rendering makes to what an answer adds."""
         self.all()
         self._unrendered = render
 

@@ -97,12 +97,9 @@ def models_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def is_same_model(metadata: Mapping[str, Any], model: str | None, normalize: Callable[[str], str]) -> bool:
-    """Return True if a block was made by this model, or if either is unknown.
+    """Return True if the block of this metadata was made by this model, or if either is unknown.
 
-    Args:
-        metadata: the block's metadata.
-        model: the requested model.
-        normalize: returns a model's name without what its provider adds to it (`Traits.normalize_model`).
+    ``normalize`` returns a model's name without what its provider adds to it (`Traits.normalize_model`).
     """
     made_by = models_of(metadata)
     if not model or not made_by:

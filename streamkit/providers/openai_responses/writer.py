@@ -88,9 +88,7 @@ class _TextWriter(Writer):
     def add_item(self, item: Json, initial: Json) -> int:
         """Write the start of an item; return its place in the output.
 
-        Args:
-            item: the item, which ``end_item`` writes as it is then.
-            initial: the fields that differ at its start.
+        The fields of ``initial`` differ at its start; ``end_item`` writes the item as it is then.
         """
         index = len(self.items)
         self.items.append(item)

@@ -204,9 +204,7 @@ def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedToo
 def drop_first_marks(parts: Sequence[dict[str, Any]], remove: Callable[[dict[str, Any]], None]) -> bool:
     """Remove the first marks beyond the number that a request may have; return True if there were more.
 
-    Args:
-        parts: the parts with marks, in the order of the request.
-        remove: removes the mark of a part.
+    The parts have marks and are in the order of the request; ``remove`` removes the mark of one.
     """
     surplus = parts[:-MOST_CACHE_MARKS]
     for part in surplus:

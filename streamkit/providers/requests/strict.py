@@ -83,10 +83,7 @@ def strict_output_if_possible(
 ) -> OutputFormat:
     """Return the form of a structured output for a target that accepts schemas that are not strict, too.
 
-    Args:
-        output: the type of the output.
-        profile: the target's strict mode; None if it has none.
-        changes: receives a sentence if the schema has no strict form.
+    A target without a strict mode has no profile. ``changes`` receives a sentence if the schema has no strict form.
     """
     if profile is None:
         return plain_output(output)

@@ -22,11 +22,8 @@ _EMPTY = "{}"
 class CallText:
     """One call of a stream that is written, with the text of its arguments so far.
 
-    Args:
-        ref: the call.
-        id: its id on the wire; None if it has none.
-        index: its number on the wire.
-        is_wrapped: the wire has no custom calls: their free text is sent as an object with the one text ``input``.
+    It has an id on the wire, or None, and a number. On a wire without custom calls it is wrapped: its free text is sent
+    as an object with the one text ``input``.
     """
 
     __slots__ = (

@@ -113,13 +113,9 @@ class WireOutput:
             self._chunks.append(chunk)
 
     def send_delta(self, key: Hashable, make: Callable[..., Json], text: str, *arguments: Any) -> None:
-        """Add the chunk ``make(text, *arguments)``, encoded with the bytes of an earlier chunk of that key.
+        """Add the chunk ``make(text, *arguments)``, which has the text once, as a value.
 
-        Args:
-            key: determines the chunk but for its text.
-            make: returns the chunk of a text, which has the text once, as a value.
-            text: the text.
-            arguments: further arguments of ``make``.
+        It is encoded with the bytes of an earlier chunk of that key, which determines the chunk but for its text.
         """
         if self._chunks is not None:
             self._chunks.append(make(text, *arguments))
