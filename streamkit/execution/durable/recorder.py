@@ -110,7 +110,8 @@ class Recorder:
         self._results: set[str] = set()  # the ids of calls whose results are recorded, of the current round
         self._approvals: set[str] = set()
         self._token: Any = None  # of the event loop of the run
-        self._inner_failure: Exception | None = None  # an entry of a run inside a call was not stored
+        # for a run inside a call an entry was not stored, or the lease not confirmed
+        self._inner_failure: Exception | None = None
         # the checkpoint, if it stores the entries in the log of a run around this one
         self.outer: Checkpoint | None = None
 
@@ -256,21 +257,22 @@ class Recorder:
         if self.outer is not None:  # the log is flat
             return self.outer
 
-        async def record(entry: RunEntry) -> None:
+        async def run_outer(function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
             try:
-                await self._record(NestedEntry, call_id=call_id, entry=entry)
+                await function(*arguments)
             except Exception as error:  # which that run's tool, or a tool around it, may take for its own failure
                 self._inner_failure = error
                 raise
 
         async def run_here(function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
             if current_token() == self._token:
-                await function(*arguments)
+                await run_outer(function, *arguments)
             else:  # that run has an event loop of its own, in the thread of a synchronous tool
-                await anyio.to_thread.run_sync(partial(from_thread.run, function, *arguments, token=self._token))
+                run = partial(from_thread.run, run_outer, function, *arguments, token=self._token)
+                await anyio.to_thread.run_sync(run)
 
         async def checkpoint(entry: RunEntry) -> Lease | None:
-            await run_here(record, entry)
+            await run_here(partial(self._record, call_id=call_id, entry=entry), NestedEntry)
             return None if self.lease is None else _InnerLease(self.lease.fence, partial(run_here, self.confirm))
 
         return checkpoint
