@@ -66,7 +66,6 @@ __all__ = [
     "run",
 ]
 
-
 _VERSION = re.compile(r"/(?:v\d\w*|api)(?=/)")  # of a path, Ollama's included
 _FIELDS = ("provider", "base-url", "key-variable", "model", "models", "first-event-timeout")
 
@@ -327,11 +326,7 @@ def read_state_keys(path: str | None) -> list[str]:
 
 
 def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
-    """Return the upstreams in the order in which they are asked.
-
-    Raises:
-        UsageError: there is none, or one cannot be asked.
-    """
+    """Return the upstreams in the order in which they are asked; raise UsageError if there is none."""
     timeout: float | None = options.first_event_timeout
     upstreams = []
     if options.provider is not None:
