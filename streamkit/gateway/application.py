@@ -57,8 +57,7 @@ class GatewayLimits:
     """Limits of the requests of clients.
 
     Attributes:
-        body: bytes of a request's body, and of the stored items that it refers to; a longer one is refused with status
-            413.
+        body: bytes of a request's body, and of the stored items that it refers to; more is refused with status 413.
         requests: responses that are open at the same time; further requests are refused as overloaded (status 503).
         stored: bytes of memory of the latest responses of Responses clients, to which their later requests may refer.
         state: bytes of the carried state of one request, inflated; what is above is left out and reported.

@@ -154,17 +154,16 @@ class StoredResponses:
                 self._size += len(encoded) + _ITEM_SIZE
             self._counts[encoded] += 1
         while self._size > self._limit:
-            self._remove(*self._responses.popitem(last=False))
-
-    def _remove(self, _: str, oldest: _Stored) -> None:
-        self._size -= _RESPONSE_SIZE + _REFERENCE_SIZE * len(oldest.conversation) + _ITEM_SIZE * len(oldest.item_ids)
-        for item_id in oldest.item_ids:
-            self._items.pop(item_id, None)
-        for encoded in oldest.conversation:
-            self._counts[encoded] -= 1
-            if not self._counts[encoded]:
-                del self._counts[encoded], self._shared[encoded]
-                self._size -= len(encoded) + _ITEM_SIZE
+            _, oldest = self._responses.popitem(last=False)
+            self._size -= _RESPONSE_SIZE + _REFERENCE_SIZE * len(oldest.conversation)
+            for item_id in oldest.item_ids:
+                self._items.pop(item_id, None)
+                self._size -= _ITEM_SIZE
+            for encoded in oldest.conversation:
+                self._counts[encoded] -= 1
+                if not self._counts[encoded]:
+                    del self._counts[encoded], self._shared[encoded]
+                    self._size -= len(encoded) + _ITEM_SIZE
 
 
 def _as_items(given: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -58,8 +59,8 @@ def restore_state(
 def _restore_content(content: Content, wrapped: Sequence[Sequence[str]], reader: StateReader) -> Content:
     states = [[state for text in texts if (state := reader.read(text)) is not None] for texts in wrapped]
     found = [each for own in states for state in own for each in (*state.before, state)]
-    calls = {_position(state): state for state in found if state.block == "call"}
-    texts = {_position(state): state for state in found if state.block == "text"}
+    calls = {(each.fields.get("name"), each.fields.get("number")): each for each in found if each.block == "call"}
+    texts = {each.fields.get("number"): each for each in found if each.block == "text"}
     origin = found[0].origin if found else None
     counts: Counter[str] = Counter()
     message = _Message()
@@ -82,7 +83,8 @@ def _restore_content(content: Content, wrapped: Sequence[Sequence[str]], reader:
             message.add_carried(carried)
         elif isinstance(block, TextBlock):
             text = _with_origin(_without_state(block) if entry else block, origin)
-            message.add_text(_with_text_state(text, own[0]) if own and own[0].block == "text" else text)
+            message.blocks.append(_with_text_state(text, own[0]) if own and own[0].block == "text" else text)
+            message.text_length += len(text.text)
         elif not entry:
             message.add_plain(block)
         elif isinstance(block, ReasoningBlock) and block.text:
@@ -91,21 +93,17 @@ def _restore_content(content: Content, wrapped: Sequence[Sequence[str]], reader:
     return copy_with(content, blocks=_with_text_states(blocks, texts) if texts else blocks)
 
 
-def _position(state: UpstreamState) -> tuple[str | None, int | None]:
-    """Return the name and the number of a state's block."""
-    return state.fields.get("name"), state.fields.get("number")
-
-
 class _Message:
     """The blocks of one message, to which reasoning is added where it was.
 
     Attributes:
         blocks: the blocks so far; None where the text of reasoning was replaced.
+        text_length: the characters of their texts.
     """
 
     def __init__(self) -> None:
         self.blocks: list[Block | None] = []
-        self._text_length = 0
+        self.text_length: int = 0
         self._pieces: list[tuple[int, str]] = []  # reasoning without state: the place of each block, and its text
         self._next_piece = 0  # the first piece that was not replaced: the client has them in the upstream's order
         self._compared = 0
@@ -113,10 +111,6 @@ class _Message:
         self._within_text: list[tuple[int, Block]] = []  # reasoning, with the characters of text before it
         #: Of reasoning whose message joins blocks, by the identity of its block: the characters and calls before it.
         self._places: dict[int, tuple[int, int]] = {}
-
-    def add_text(self, text: TextBlock) -> None:
-        self.blocks.append(text)
-        self._text_length += len(text.text)
 
     def add_plain(self, block: Block) -> None:
         """Add a block as the client has it."""
@@ -143,10 +137,10 @@ class _Message:
             return
         self._known.add(identity)
         reasoning = _restore_reasoning(state)
-        length = state.fields.get("text_length", self._text_length)
+        length = state.fields.get("text_length", self.text_length)
         if (found := self._find_pieces(str(state.fields.get("text", "")))) is not None:
             self.blocks[found.start : found.stop] = [reasoning, *[None] * (len(found) - 1)]
-        elif length < self._text_length:
+        elif length < self.text_length:
             self._within_text.append((length, reasoning))
         else:
             self.blocks.append(reasoning)
@@ -177,16 +171,7 @@ class _Message:
         """Return the blocks, with the reasoning that belongs into texts or between the texts and the calls there."""
         blocks = [block for block in self.blocks if block is not None]
         if self._within_text:
-            within = deque(sorted(self._within_text, key=lambda entry: entry[0]))
-            result: list[Block] = []
-            length = 0
-            for block in _cut_texts(blocks, [length for length, _ in within]):
-                if isinstance(block, TextBlock):
-                    length += len(block.text)
-                    while within and within[0][0] < length:
-                        result.append(within.popleft()[1])
-                result.append(block)
-            blocks = [*result, *(reasoning for _, reasoning in within)]
+            blocks = _cut_texts(blocks, self._within_text)
         return _with_places(blocks, self._places) if self._places else blocks
 
 
@@ -202,7 +187,8 @@ def _with_places(blocks: Sequence[Block], places: Mapping[int, tuple[int, int]])
     Anthropic's models refuse thinking in another order than theirs, and a reasoning item of the Responses API must be
     before the item that it led to.
     """
-    blocks = _cut_texts(blocks, accumulate((places[id(block)][0] for block in blocks if id(block) in places), max))
+    lengths = accumulate((places[id(block)][0] for block in blocks if id(block) in places), max)
+    blocks = _cut_texts(blocks, [(length, None) for length in lengths])
     others = deque(block for block in blocks if id(block) not in places and not isinstance(block, ToolCallBlock))
     calls = deque(block for block in blocks if isinstance(block, ToolCallBlock))
     result: list[Block] = []
@@ -220,20 +206,24 @@ def _with_places(blocks: Sequence[Block], places: Mapping[int, tuple[int, int]])
     return [*result, *others, *calls]
 
 
-def _cut_texts(blocks: Sequence[Block], lengths: Iterable[int]) -> list[Block]:
-    """Return the blocks with their texts cut after so many characters of all text. The last part keeps a cache mark."""
-    cuts = deque(sorted(set(lengths)))
+def _cut_texts(blocks: Sequence[Block], cuts: Iterable[tuple[int, Block | None]]) -> list[Block]:
+    """Return the blocks with their texts cut after so many characters of all text, and a block there, if there is one.
+
+    The last part of a text keeps its cache mark.
+    """
+    remaining = deque(sorted(cuts, key=itemgetter(0)))
     result: list[Block] = []
     start = 0
     for block in blocks:
         if isinstance(block, TextBlock):
             at, text = 0, block.text
-            while cuts and cuts[0] < start + len(text):
-                cut = cuts.popleft() - start
-                if cut > at:
+            while remaining and remaining[0][0] < start + len(text):
+                length, inserted = remaining.popleft()
+                if length - start > at:
                     unmarked = {name: value for name, value in block.metadata.items() if name != "cache"}
-                    result.append(copy_with(block, text=text[at:cut], metadata=unmarked))
-                    at = cut
+                    result.append(copy_with(block, text=text[at : length - start], metadata=unmarked))
+                    at = length - start
+                result += [] if inserted is None else [inserted]
             block = copy_with(block, text=text[at:]) if at else block
             start += len(text)
         result.append(block)
@@ -246,8 +236,7 @@ def _with_text_states(blocks: Sequence[Block], states: Mapping[Any, UpstreamStat
     count = 0
     for block in blocks:
         if isinstance(block, TextBlock):
-            state = states.get((None, count))
-            block = block if state is None else _with_text_state(block, state)
+            block = _with_text_state(block, states[count]) if count in states else block
             count += 1
         result.append(block)
     return result

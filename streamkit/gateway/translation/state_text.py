@@ -30,6 +30,10 @@ _SIGNATURE_SIZE = 16
 _SHORTEST_KEY = 16  # bytes
 #: Texts of one request that are read; a conversation of a thousand rounds has a few thousand.
 _MOST_TEXTS = 10_000
+_NOT_OURS = (
+    "opaque state of earlier responses was left out: it came back damaged, or was signed with a key that this gateway"
+    " does not have"
+)
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 _RAW = -zlib.MAX_WBITS  # without a header and a checksum, which the signature replaces
 
@@ -99,14 +103,18 @@ class StateReader:
         self._settings = settings
         self._bytes_left = settings.limit
         self._texts_left = _MOST_TEXTS
+        self._too_much = (
+            f"opaque state of earlier responses was left out: a request may have {settings.limit} bytes of it, in"
+            f" {_MOST_TEXTS} texts"
+        )
         self.changes: dict[str, None] = {}
 
     def read(self, text: str) -> UpstreamState | None:
         """Return the state that a text contains; None if it is not this gateway's, or above the limit."""
-        self._texts_left -= 1
-        if self._texts_left < 0:
-            self._leave_out_rest()
+        if self._texts_left == 0:
+            self.changes[self._too_much] = None
             return None
+        self._texts_left -= 1
         plain = _NOT_BASE64.sub("", text.replace("-", "+").replace("_", "/"))
         try:
             data = b64decode(plain + "=" * (-len(plain) % 4)) if is_wrapped_state(text) else b""
@@ -115,25 +123,15 @@ class StateReader:
         start = len(MARKED_BYTES) + _SIGNATURE_SIZE
         packed = data[start:]
         if not is_signed(MARKED_BYTES + packed, data[len(MARKED_BYTES) : start], self._settings.keys, _SIGNATURE_SIZE):
-            self.changes[
-                "opaque state of earlier responses was left out: it came back damaged, or was signed with a key that"
-                " this gateway does not have"
-            ] = None
+            self.changes[_NOT_OURS] = None
             return None
         inflated = zlib.decompressobj(_RAW).decompress(packed, self._bytes_left + 1)
         self._bytes_left -= len(inflated)
-        if self._bytes_left < 0:
-            self._leave_out_rest()
+        if self._bytes_left < 0:  # each further one could be inflated up to what is left
+            self._texts_left = 0
+            self.changes[self._too_much] = None
             return None
         try:
             return _DECODER.decode(inflated)
         except (ValueError, RecursionError):  # of another version of this package
             return None
-
-    def _leave_out_rest(self) -> None:
-        """Read no further state: each further one could be inflated up to what is left."""
-        self._texts_left = 0
-        self.changes[
-            f"opaque state of earlier responses was left out: a request may have {self._settings.limit} bytes of it, in"
-            f" {_MOST_TEXTS} texts"
-        ] = None
