@@ -305,6 +305,7 @@ class Growing(Generic[T]):
         start = "".join(self._parts)
         if (start or delta)[0] not in "{[":
             self._parts = []
+            self._feed(start, changes)  # it may contain an object or a list, whichever delta brought it
             return at
         self._skipped = JsonObjectScanner()
         self._skipped.feed(start)

@@ -192,6 +192,7 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
 def _check_texts(turn: Turn, texts: dict[tuple[int, type, int], str]) -> None:
     views = {view.index: view for view in turn.choices}
     for choice, kind in {(choice, kind) for choice, kind, _ in texts}:
+        require(choice in views, "a choice with text is one of the turn", str(choice))
         name = {Text: "text", Reasoning: "reasoning", Refusal: "refusal"}[kind]
         blocks = sorted(place[2] for place in texts if place[:2] == (choice, kind))
         text = "".join([texts[choice, kind, block] for block in blocks])

@@ -27,6 +27,7 @@ __all__ = ["GATEWAY_TARGETS"]
 _CLIENTS = tuple(CLIENTS)
 _LIMITS = GatewayLimits(body=200_000, silence=None)
 _KEY = "sk-fuzz-gateway-key"
+_STATE_KEY = b"signs the opaque state of clients"
 
 
 class _Response:
@@ -96,6 +97,7 @@ def _gateway(provider: str, parts: list[bytes], reports: list[Exchange], key: st
     return Gateway(
         Upstream(provider=provider, ask=open_upstream, models={"*": "m"}),
         key=key,
+        state_key=_STATE_KEY,
         limits=_LIMITS,
         report=reports.append,
     )
