@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,27 @@ def test_the_command_without_a_finding_returns_0(capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in printed[1:4]] == [["growing", "10"], ["tool_schemas", "10"], ["all", "20"]]
     assert printed[4] == "coverage: not measured; findings: 0"
+
+
+def test_without_atheris_the_command_says_so_and_chooses_blindly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["--inputs", "5", "--target", "growing"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("skipped: atheris is not installed (extra 'fuzz'")
+    assert printed[2].split()[:2] == ["growing", "5"]
+
+
+@pytest.mark.slow
+@interpreted_only
+def test_atheris_chooses_inputs_by_the_branches_they_reach(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("atheris", reason="atheris is not installed (extra 'fuzz', Python 3.11)")
+    assert main(["--inputs", "300", "--target", "growing", "--seed", "1"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[1].split()[:2] == ["growing", "300"]
+    reached, branches = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= of| branches)", table[3]))
+    assert 300 < reached < branches
 
 
 def test_a_report_is_merged_from_that_of_a_process(tmp_path: Path) -> None:
