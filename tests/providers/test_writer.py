@@ -279,6 +279,30 @@ def test_two_objects_in_one_call_stay_one_invalid_call(target: str) -> None:
         assert turn.error is not None or [call.state for call in turn.calls] == ["invalid"]
 
 
+@pytest.mark.parametrize("form", ["before the next call", "restated", "after a text that is no JSON"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_of_two_objects_in_one_call_none_becomes_a_call(target: str, form: str) -> None:
+    call, other = ref(0), ref(1)
+    first, second = ('{""}' if form == "after a text that is no JSON" else '{"a":1}'), '{"a":2}'
+    events: list[Event] = [ToolCallStart(call), ToolCallDelta(call, first), ToolCallDelta(call, second)]
+    if form == "restated":
+        events += [ArgumentsRestated(call, first + second)]
+    events += [ToolCallEnd(call), ToolCallStart(other), ToolCallDelta(other, "{}"), ToolCallEnd(other)]
+    events += [ready(call, first + second, "invalid"), ready(other, "{}"), Finished("tool_calls")]
+    turn, _ = write(target, events)
+    assert turn.error is not None or [call.arguments for call in turn.executable] == [{}]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_placeholder_and_a_repeat_are_held_while_another_call_begins(target: str) -> None:
+    call, other, text = ref(0), ref(1), '{"a":1}'
+    events: list[Event] = [ToolCallStart(call), ToolCallDelta(call, text), ToolCallDelta(call, text), ToolCallEnd(call)]
+    events += [ToolCallStart(other), ToolCallDelta(other, "{}"), ToolCallEnd(other), ArgumentsRestated(call, text)]
+    turn, live = write(target, [*events, ready(call, text), ready(other, "{}"), Finished("tool_calls")])
+    assert (arguments(turn), turn.error) == ([{"a": 1}, {}], None)
+    assert "changed_call" not in live.omitted
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_other_arguments_after_complete_ones_end_the_stream_with_an_error(target: str) -> None:
     call = ref(0)

@@ -80,6 +80,7 @@ class ChatWriter(ChoicesWriter):
         self._detail_count = 0  # of complete details of reasoning
         self._has_open_detail = False  # one of which the text is written
         self._unwritten: deque[CallText] = deque()  # the calls of a dialect that sends each in one chunk
+        self._last_call: CallText | None = None  # the one that has started last, of any other dialect
 
     # ------------------------------------------------------------ the response
 
@@ -365,8 +366,11 @@ class ChatWriter(ChoicesWriter):
         call.item = {"extra_content": own["extra_content"]} if "extra_content" in own else {}
         if self._form.one_chunk_calls:
             self._unwritten.append(call)
-        else:
-            self._first_delta(call, "")
+            return
+        before, self._last_call = self._last_call, call
+        if before is not None and (rest := before.take_second_object()):
+            self._arguments(before, rest)
+        self._first_delta(call, "")
 
     def _first_delta(self, call: CallText, text: str) -> None:
         kind, name = self._kind(call)

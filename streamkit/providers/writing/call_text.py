@@ -128,10 +128,10 @@ class CallText:
         return text
 
     def restate(self, text: str) -> str:
-        """Replace the text; return its rest if it continues the sent text, else ``""``."""
+        """Replace the text; return its rest if it continues the sent text and is not held, else ``""``."""
         self._held.clear()
         sent = self.sent
-        return self._send(text[len(sent) :]) if text.startswith(sent) else ""
+        return self.add(text[len(sent) :]) if text.startswith(sent) else ""
 
     def replace(self, text: str) -> None:
         """Replace the text on a wire that sends the whole text at the call's end."""
@@ -149,12 +149,12 @@ class CallText:
         """
         if call is None:
             held, self._held = "".join(self._held), []
-            return self._send(held)
+            return self._send(self._separated(held))
         self._held.clear()
         text, sent = call.arguments_text, self.sent
         rest = text[len(sent) :] if text.startswith(sent) else ""
-        if rest[:1] == "{" and sent and call.kind == "function":
-            rest = " " + rest  # two objects are one invalid text: on Chat Completions the second would be another call
+        if rest[:1] == "{":
+            rest = self._separated(rest)
         if not text and not sent and call.kind == "function":
             rest = {"complete": _EMPTY, "incomplete": "{", "invalid": ""}[call.state]
         rest = self._send(rest)
@@ -163,6 +163,25 @@ class CallText:
         beginning = "" if self._size else '{"input":"'
         self._is_over = call.state == "complete"
         return rest + beginning + ('"}' if self._is_over else "")
+
+    def _separated(self, rest: str) -> str:
+        """Return the rest of a text; an object behind the one that was sent, and not its repeat, follows a space.
+
+        Two objects are one invalid text, but without the space a reader takes the second one for another call.
+        """
+        sent = self.sent
+        is_second = rest[:1] == "{" and bool(sent) and self.ref.kind == "function"
+        return " " + rest if is_second and rest.strip() != sent.strip() else rest
+
+    def take_second_object(self) -> str:
+        """Return the object behind the one that was sent, which was held; ``""`` if it repeats it, or there is none.
+
+        On a wire without an end of calls the start of another call confirms this one as it was sent.
+        """
+        held = "".join(self._held)
+        if not self._size or not held or held.strip() == self.sent.strip():
+            return ""
+        return self.finish()
 
     def compare(self, call: ToolCall) -> Literal["same", "unreadable", "contradictory"]:
         """Compare the sent text with the final state of the call.
