@@ -27,7 +27,7 @@ SUBJECTS = (
     "partial_arguments",
     "forms",
 )
-BY_NAME = ("peers", "gateway")
+BY_NAME = ("peers", "agents", "gateway")
 
 
 def main(argv: list[str] | None = None) -> None:

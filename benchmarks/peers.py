@@ -27,7 +27,7 @@ from benchmarks.measure import Row, Settings, Skipped, as_sync, interleave
 from benchmarks.streams import make_turn
 from streamkit import Turn, read
 
-__all__ = ["measure"]
+__all__ = ["http_library", "measure"]
 
 FRAMES = 600
 MOST_ROUNDS = 5
@@ -40,7 +40,7 @@ NPM = Path(__file__).resolve().parent / "npm"
 Work = Callable[[], object]
 
 
-def _http() -> Any:
+def http_library() -> Any:
     """Return the HTTP client of the SDKs: httpx2, or httpx for their older releases."""
     for name in ("httpx2", "httpx"):
         try:
@@ -209,7 +209,7 @@ PEERS: dict[str, dict[str, tuple[str, Make]]] = {
 
 def measure(settings: Settings) -> Iterator[Row]:
     """Return the microseconds of a frame of each library that is installed."""
-    http = _http()
+    http = http_library()
     loop = asyncio.new_event_loop()
     try:
         for provider, peers in PEERS.items():

@@ -27,7 +27,7 @@ from benchmarks.floors import DECODE, KEEP, decode_told, wire_of
 from benchmarks.measure import Row, Settings, Skipped, Times, interleave
 from benchmarks.per_chunk import run_turn
 
-__all__ = ["Recorded", "find_captures", "load_streams", "measure"]
+__all__ = ["Recorded", "find_captures", "load_streams", "measure", "recorded_reads"]
 
 FEWEST_FRAMES = 20
 TARGET, TARGET_KEEPING = 1.2, 0.9
@@ -91,6 +91,12 @@ def split_reads(suffix: str, data: bytes) -> list[bytes]:
         reads.append(data[:size])
         data = data[size:]
     return reads
+
+
+def recorded_reads(name: str) -> list[bytes]:
+    """Return the frames of a stream of ``tests/recorded``."""
+    path: Path = _test_data().RECORDED / name
+    return split_reads(path.suffix, path.read_bytes())
 
 
 def load_streams(captures: Path | None) -> list[Recorded]:

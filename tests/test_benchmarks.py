@@ -120,3 +120,12 @@ def test_each_kind_of_step_is_named() -> None:
     assert len(kinds) == len(reads) + 2
     assert set(kinds) == {"", *non_deltas.KINDS}
     assert (kinds.count("start of a call"), kinds.count("end of a call"), kinds.count("usage and finish")) == (1, 1, 1)
+
+
+@pytest.mark.asyncio  # of the SDK that is compared with
+@pytest.mark.parametrize("library", ["openai, by hand", "streamkit"])
+async def test_an_agents_turn_runs_both_tools_and_gets_the_answer(library: str) -> None:
+    pytest.importorskip("openai")
+    agents, peers = benchmark("agents"), benchmark("peers")
+    async with agents.async_client(peers.http_library()) as client:
+        assert agents.ANSWER in await agents.LIBRARIES[library][1](client)()
