@@ -55,23 +55,14 @@ async def get_product_name() -> str:
 
 
 TOOLS = (get_country, get_product_name)
-SCHEMAS: list[Any] = [
-    {
-        "type": "function",
-        "function": {
-            "name": each.__name__,
-            "description": each.__doc__,
-            "parameters": {"type": "object", "properties": {}},
-        },
-    }
-    for each in TOOLS
-]
+NO_PARAMETERS = {"type": "object", "properties": {}}
+FUNCTIONS = [{"name": f.__name__, "description": f.__doc__, "parameters": NO_PARAMETERS} for f in TOOLS]
+SCHEMAS: list[Any] = [{"type": "function", "function": function} for function in FUNCTIONS]
 
 
 def async_client(http: Any) -> Any:
     """Return a client that gets the calls, or the answer once a request has their results."""
-    calls = recorded_reads("openai_chat/parallel-calls.sse")
-    answer = recorded_reads("kimi/text.sse")
+    calls, answer = recorded_reads("openai_chat/parallel-calls.sse"), recorded_reads("kimi/text.sse")
 
     async def body(reads: list[bytes]) -> AsyncIterator[bytes]:
         for data in reads:
@@ -115,10 +106,8 @@ async def run_tools(text: str, calls: list[dict[str, str]]) -> list[dict[str, An
     functions = {each.__name__: each for each in TOOLS}
     results = await asyncio.gather(*(functions[call["name"]](**json.loads(call["arguments"])) for call in calls))
     parts = [{"id": c["id"], "type": "function", "function": {k: c[k] for k in ("name", "arguments")}} for c in calls]
-    answers = [
-        {"role": "tool", "tool_call_id": call["id"], "content": result}
-        for call, result in zip(calls, results, strict=True)
-    ]
+    pairs = zip(calls, results, strict=True)
+    answers = [{"role": "tool", "tool_call_id": call["id"], "content": result} for call, result in pairs]
     return [{"role": "assistant", "content": text or None, "tool_calls": parts}, *answers]
 
 
