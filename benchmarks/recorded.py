@@ -32,6 +32,7 @@ __all__ = ["Recorded", "find_captures", "load_streams", "measure", "recorded_rea
 FEWEST_FRAMES = 20
 TARGET, TARGET_KEEPING = 1.2, 0.9
 TARGETS_TOLD = {"anthropic": 1.6, "openai_chat": 0.85}
+OTHER_FRAMINGS = ("bedrock_converse", "bedrock_invoke", "ollama")
 _TESTS = Path(__file__).resolve().parent.parent / "tests"
 _EVENT_END = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
 
@@ -156,22 +157,23 @@ def measure(settings: Settings) -> Iterator[Row]:
     kept = {wire: [stream for stream in group if stream.is_kept_by_hand] for wire, group in by_wire.items()}
     times = {wire: compare(group, ("turn", "by hand", "told"), settings.rounds) for wire, group in by_wire.items()}
     keeping = {wire: compare(group, ("turn", "keeping"), settings.rounds) for wire, group in kept.items() if group}
-    total, total_keeping = Times.sum(list(times.values())), Times.sum(list(keeping.values()))
-    frames, count = (sum(s.frames for g in by_wire.values() for s in g), sum(map(len, by_wire.values())))
+    sse = [wire for wire in by_wire if wire not in OTHER_FRAMINGS]
+    total = Times.sum([times[wire] for wire in sse])
+    frames, count = sum(s.frames for wire in sse for s in by_wire[wire]), sum(len(by_wire[wire]) for wire in sse)
     note = f"{count} streams, {frames:,} frames; {total.micros('turn', frames):.2f} us a frame, by hand "
     note += f"{total.micros('by hand', frames):.2f}"
     if settings.captures is None:
         note += "; the folder of captures is not here: only the repository's streams"
-    yield Row("all streams", total.ratio("turn", "by hand"), target=TARGET, note=note)
-    note = f"{sum(map(len, kept.values()))} streams"
-    ratio = total_keeping.ratio("turn", "keeping")
-    yield Row("all streams, loop that keeps text and calls", ratio, target=TARGET_KEEPING, note=note)
-    yield Row("all streams, loop that is told the line end", total.ratio("turn", "told"))
-    short = [stream for stream in streams if stream.frames < FEWEST_FRAMES]
+    yield Row("SSE", total.ratio("turn", "by hand"), target=TARGET, note=note)
+    ratio = Times.sum([keeping[wire] for wire in sse if wire in keeping]).ratio("turn", "keeping")
+    note = f"{sum(len(kept[wire]) for wire in sse)} streams"
+    yield Row("SSE, loop that keeps text and calls", ratio, target=TARGET_KEEPING, note=note)
+    yield Row("SSE, loop that is told the line end", total.ratio("turn", "told"))
+    short = [stream for stream in streams if stream.frames < FEWEST_FRAMES and stream.wire in sse]
     if short:
         result = compare(short, ("turn", "by hand"), settings.rounds)
         note = f"{len(short)} streams, {sum(stream.frames for stream in short):,} frames"
-        yield Row(f"streams of fewer than {FEWEST_FRAMES} frames", result.ratio("turn", "by hand"), note=note)
+        yield Row(f"SSE, streams of fewer than {FEWEST_FRAMES} frames", result.ratio("turn", "by hand"), note=note)
     for wire, group in by_wire.items():
         frames = sum(stream.frames for stream in group)
         ours, floor = (times[wire].micros(name, frames) for name in ("turn", "by hand"))
