@@ -1,9 +1,14 @@
-"""The checks of ``.ci/run`` have every extra of ``pyproject.toml``, so that no test is skipped there for a package."""
+"""The checks of ``.ci/run`` have every extra of ``pyproject.toml``, so that no test is skipped there for a package.
+
+What it installs is locked: exact versions with their hashes, and no script of a package runs.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -58,3 +63,35 @@ def test_a_test_may_be_skipped_for_the_packages_of_dev_alone() -> None:
         for extra in ("dev", "suite")
     }
     assert set(DISTRIBUTIONS.values()) == names["dev"] - names["suite"]
+
+
+PACKAGES = [
+    path
+    for folder in ("tests", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("package.json"))
+    if "node_modules" not in path.parts
+]
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
+def test_packages_of_npm_are_locked(path: Path) -> None:
+    package = json.loads(path.read_text("utf-8"))
+    wanted = {**package.get("dependencies", {}), **package.get("optionalDependencies", {})}
+    assert {name: version for name, version in wanted.items() if not re.fullmatch(r"(npm:\w+@)?[\d.]+", version)} == {}
+    assert "scripts" not in package
+    lock = json.loads(path.with_name("package-lock.json").read_text("utf-8"))["packages"]
+    root = lock.pop("")
+    assert {**root.get("dependencies", {}), **root.get("optionalDependencies", {})} == wanted
+    assert len(lock) >= len(wanted)
+    for name, locked in lock.items():
+        assert locked["integrity"].startswith("sha512-"), name
+        assert locked.get("resolved", "https://registry.npmjs.org/").startswith("https://registry.npmjs.org/"), name
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="a source distribution does not contain .ci")
+def test_no_script_of_a_package_of_npm_runs() -> None:
+    assert len(PACKAGES) == 3
+    lines = [line for line in SCRIPT.read_text("utf-8").splitlines() if re.search(r"\bnpm (ci|install|i|add)\b", line)]
+    commands = [line for line in lines if "echo" not in line]
+    assert len(commands) == 2
+    assert [line for line in commands if "npm ci --ignore-scripts " not in line] == []
