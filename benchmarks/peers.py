@@ -6,7 +6,7 @@ its note how many times that of streamkit it is. The streams are those of OpenAI
 20 frames, each the response to one request; one that a library does not survive is left out for all.
 
 The AI SDK of npm runs in a process of node, after the others, with the same frames from a ``fetch`` in memory, once
-``npm install`` was run in ``benchmarks/npm``.
+``npm ci --ignore-scripts`` was run in ``benchmarks/npm``.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def ai_sdk(provider: str, streams: Streams, rounds: int) -> tuple[float, str]:
     """
     node = shutil.which("node")
     if node is None or not (NPM / "node_modules" / "ai").is_dir():
-        raise Skipped("npm ai is not installed: (cd benchmarks/npm && npm install --no-package-lock), which needs node")
+        raise Skipped("npm ai is not installed: (cd benchmarks/npm && npm ci --ignore-scripts), which needs node")
     texts = [[data.decode() for data in reads] for reads in streams]
     work = json.dumps({"provider": provider, "streams": texts, "rounds": rounds})
     done = subprocess.run([node, str(NPM / "stream_text.mjs")], input=work, capture_output=True, text=True)
