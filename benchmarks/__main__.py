@@ -19,7 +19,6 @@ SUBJECTS = (
     "reading",
     "executors",
     "rounds",
-    "shared",
     "memory",
     "import_time",
     "views",

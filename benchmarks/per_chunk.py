@@ -6,7 +6,7 @@ warning on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from benchmarks.floors import DECODE, wire_of
@@ -29,15 +29,9 @@ def run_turn(provider: str, reads: list[bytes]) -> Turn:
     return turn
 
 
-def repeat_turn(provider: str, reads: list[bytes], times: int) -> None:
+def repeat(work: Callable[[], object], times: int) -> None:
     for _ in range(times):
-        run_turn(provider, reads)
-
-
-def repeat_floor(provider: str, reads: list[bytes], times: int) -> None:
-    decode = DECODE[wire_of(provider)]
-    for _ in range(times):
-        decode(reads)
+        work()
 
 
 def measure(settings: Settings) -> Iterator[Row]:
@@ -48,10 +42,8 @@ def measure(settings: Settings) -> Iterator[Row]:
             turn = run_turn(provider, reads)
             if turn.error is not None or turn.warnings or len(turn.executable) != 2 or not turn.reasoning:
                 raise SystemExit(f"{provider}: the stream was not read correctly: {turn.error} {turn.warnings}")
-            variants = {
-                "floor": partial(repeat_floor, provider, reads, times),
-                "turn": partial(repeat_turn, provider, reads, times),
-            }
+            works = {"floor": partial(DECODE[wire_of(provider)], reads), "turn": partial(run_turn, provider, reads)}
+            variants = {name: partial(repeat, work, times) for name, work in works.items()}
             result = interleave(variants, settings.rounds)
             ours, floor = (result.micros(name, len(reads) * times) for name in ("turn", "floor"))
             note = f"{ours:.2f} us a frame, by hand {floor:.2f}"

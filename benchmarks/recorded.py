@@ -131,11 +131,7 @@ def run_each(work: Callable[[Recorded], object], streams: list[Recorded], times:
 WORKS: dict[str, Callable[[Recorded], object]] = {
     "turn": lambda stream: run_turn(stream.provider, stream.reads),
     "by hand": lambda stream: DECODE[stream.wire](stream.reads),
-    "told": lambda stream: (
-        decode_told(stream.reads, stream.line_end)
-        if stream.reads[0][:1] in b":de"
-        else DECODE[stream.wire](stream.reads)
-    ),
+    "told": lambda stream: decode_told(stream.reads, stream.line_end),
     "keeping": lambda stream: KEEP[stream.wire](stream.reads),
 }
 
@@ -155,9 +151,10 @@ def measure(settings: Settings) -> Iterator[Row]:
         if stream.frames >= FEWEST_FRAMES:
             by_wire.setdefault(stream.wire, []).append(stream)
     kept = {wire: [stream for stream in group if stream.is_kept_by_hand] for wire, group in by_wire.items()}
-    times = {wire: compare(group, ("turn", "by hand", "told"), settings.rounds) for wire, group in by_wire.items()}
-    keeping = {wire: compare(group, ("turn", "keeping"), settings.rounds) for wire, group in kept.items() if group}
     sse = [wire for wire in by_wire if wire not in OTHER_FRAMINGS]
+    ways = {wire: ("turn", "by hand", "told") if wire in sse else ("turn", "by hand") for wire in by_wire}
+    times = {wire: compare(group, ways[wire], settings.rounds) for wire, group in by_wire.items()}
+    keeping = {wire: compare(group, ("turn", "keeping"), settings.rounds) for wire, group in kept.items() if group}
     total = Times.sum([times[wire] for wire in sse])
     frames, count = sum(s.frames for wire in sse for s in by_wire[wire]), sum(len(by_wire[wire]) for wire in sse)
     note = f"{count} streams, {frames:,} frames; {total.micros('turn', frames):.2f} us a frame, by hand "
@@ -182,4 +179,5 @@ def measure(settings: Settings) -> Iterator[Row]:
             note += f"; {keeping[wire].ratio('turn', 'keeping'):.2f} to a loop that keeps text and calls"
         yield Row(wire, times[wire].ratio("turn", "by hand"), note=note)
     for wire, target in TARGETS_TOLD.items():
-        yield Row(f"{wire}, loop that is told the line end", times[wire].ratio("turn", "told"), target=target)
+        if wire in times:
+            yield Row(f"{wire}, loop that is told the line end", times[wire].ratio("turn", "told"), target=target)

@@ -6,7 +6,8 @@ the forms of the recorded streams, in about their shares (``python -m benchmarks
 - Anthropic pads a frame with 0 to 15 spaces before its last brace; the first delta of a call's arguments is empty.
 - OpenAI pads chunks with 0 to 15 characters (``obfuscation``), the deltas of Responses to a multiple of 16.
 - Other servers of chat, as OpenRouter, repeat the role in each chunk, send empty texts beside reasoning, comments, and
-  no padding. A few, as Perplexity, send the usage in each chunk too and end lines with CRLF.
+  no padding. A few, as Perplexity, send the usage in each chunk too and end lines with CRLF, or, as Kimi's, put spaces
+  after colons and commas.
 - Gemini puts a space after each colon, ends lines with CRLF, and counts the tokens in each chunk; its texts are long.
 - Bedrock's padding (``p``) has 4 to 59 characters; Cohere and Ollama have none, and Ollama's times differ.
 
@@ -131,7 +132,9 @@ def _openai_chat(content: _Content) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def _openrouter(content: _Content, *, line_end: bytes = b"\n", has_usage: bool = False) -> Iterator[bytes]:
+def _openrouter(
+    content: _Content, *, line_end: bytes = b"\n", has_usage: bool = False, separators: tuple[str, str] = (",", ":")
+) -> Iterator[bytes]:
     tokens = iter(range(1, 10**6))
 
     def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
@@ -145,7 +148,7 @@ def _openrouter(content: _Content, *, line_end: bytes = b"\n", has_usage: bool =
         if has_usage or finish:
             count = next(tokens)
             data["usage"] = {"prompt_tokens": 25, "completion_tokens": count, "total_tokens": 25 + count}
-        return b"data: " + _json(data) + line_end * 2
+        return b"data: " + _json(data, separators) + line_end * 2
 
     yield b": PROCESSING" + line_end * 2
     yield chunk({"content": ""})
@@ -366,6 +369,7 @@ def _ollama(content: _Content) -> Iterator[bytes]:
 TURNS: dict[str, Callable[[_Content], Iterator[bytes]]] = {
     "openai_chat": _openai_chat,
     "openrouter": _openrouter,
+    "kimi": partial(_openrouter, separators=(", ", ": ")),
     "perplexity": partial(_openrouter, line_end=b"\r\n", has_usage=True),
     "anthropic": _anthropic,
     "openai_responses": _openai_responses,
