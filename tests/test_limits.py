@@ -167,6 +167,18 @@ STREAMS: dict[str, tuple[str, list[dict[str, Any]], Stream]] = {
             {"functionCall": {"partialArgs": [{"jsonPath": f"$.a{n}", "numberValue": 1}], "willContinue": True}}
         ),
     ),
+    "long names of arguments that are out of order": (
+        "gemini",
+        [gemini({"functionCall": {"name": "f", "willContinue": True}})],
+        lambda n: gemini(
+            {
+                "functionCall": {
+                    "partialArgs": [{"jsonPath": f"$.{'😀' * 2000}{n % 2}", "numberValue": 1}],
+                    "willContinue": True,
+                }
+            }
+        ),
+    ),
     "a string of arguments": (
         "gemini",
         [gemini({"functionCall": {"name": "f", "willContinue": True}})],

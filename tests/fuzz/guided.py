@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 _MOST_MEMORY = 3 << 30  # bytes: beyond it, an allocation raises MemoryError
 _LONGEST = 40_000  #: bytes of a document
+_ANEW = 0.15  #: the share of inputs that begin with an undamaged one of any target
 
 
 def main(folder: Path) -> None:
@@ -52,8 +53,9 @@ def main(folder: Path) -> None:
     def change(data: bytes, most: int, seed: int) -> bytes:
         chance = random.Random(seed)
         given = Input.from_json(data)
-        if given is None or given.target not in plan["targets"]:
-            return chance.choice(seeds(chance.choice(plan["targets"]))).to_json()
+        if given is None or given.target not in plan["targets"] or chance.random() < _ANEW:
+            # libFuzzer chooses by the inputs that a target has, so that one with few would get few
+            given = chance.choice(seeds(chance.choice(plan["targets"])))
         return _fitting(damaged(given, chance), most) or data
 
     def cross(one: bytes, other: bytes, most: int, seed: int) -> bytes:

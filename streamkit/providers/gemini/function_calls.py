@@ -288,7 +288,8 @@ class PartialArgsAssembler:
             self._fail(f"the value at {fragment.jsonPath} has another type than its field"[:300])
             return
         is_text = isinstance(value, str)
-        if not self._keep(PART_SIZE * (2 + len(segments)) + (len(value) if is_text else 0)):
+        size = PART_SIZE * (2 + len(segments)) + len(fragment.jsonPath) + (len(value) if is_text else 0)
+        if not self._keep(size):
             self._fragments.clear()
             self._fail("the fragments of the arguments are too many")
             return
