@@ -28,7 +28,7 @@ from streamkit.gateway.routes import Route, client_provider
 from streamkit.gateway.stored_responses import StoredResponses, refuse_references_to_openai
 from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.gateway.translation.opaque_state import StateCarrier, restore_state
-from streamkit.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers, open_response
+from streamkit.gateway.upstream import NO_CONNECTION, Upstream, UpstreamRequest, Watch, feature_headers, open_response
 from streamkit.history import ToolCallBlock
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
@@ -108,7 +108,7 @@ class Attempt:
             unsupported="text",
             changes=self.changes,
         )
-        self._headers = feature_headers(self.client, target, headers)
+        self._headers = feature_headers(target, headers) if self.client.package == target.package else {}
         self.conversion: Conversion | None = None
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
@@ -303,9 +303,10 @@ class Conversion:
         if not isinstance(event, Failed):
             return event
         error, clean = event.error, self._upstream.clean
-        return structs.replace(
-            event, error=structs.replace(error, message=clean(error.message), raw=_clean_data(error.raw, clean))
-        )
+        message, raw = clean(error.message), _clean_data(error.raw, clean)
+        if error.kind == "transport_error":  # its text, which the log has, names the host, the port and the client
+            message, raw = NO_CONNECTION, None
+        return structs.replace(event, error=structs.replace(error, message=message, raw=raw))
 
 
 def _clean_data(value: Any, clean: Callable[[str], str]) -> Any:
