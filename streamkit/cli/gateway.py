@@ -24,7 +24,7 @@ import re
 import socket
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +48,9 @@ from streamkit.providers.contract.traits import Endpoint
 from streamkit.reading.time_limits import check_seconds
 
 if TYPE_CHECKING:
+    from streamkit.cli.joined_head import ConnectionLimits
     from streamkit.cli.terminal import Notes
-    from streamkit.gateway import Exchange, Observer
+    from streamkit.gateway import Exchange, GatewayLimits, Observer
 
 __all__ = [
     "ConfiguredUpstream",
@@ -59,6 +60,7 @@ __all__ = [
     "parse_upstream",
     "print_exchange",
     "read_config",
+    "request_limits",
     "run",
 ]
 
@@ -224,6 +226,13 @@ _MOST_CHANGES = 1000  # that are printed; some name an id
 _LONGEST_NAME = 200  # characters of a path or of a model, which a client chooses
 
 
+_CONNECTION_OPTIONS = (
+    ("--head-timeout", "SECONDS", float, 20.0, "the time for the head of a request"),
+    ("--stall-timeout", "SECONDS", float, 300.0, "the time in which a client must read some of its response"),
+    ("--connections", "N", int, 4000, "the open connections; the one that waits longest is closed for a further one"),
+)
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--provider", metavar="NAME", help=f"the upstream: one of {', '.join(providers.names())}")
@@ -264,6 +273,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"show requests while they stream, on a page of this computer's port ({TAP_PORT})",
     )
     add_record_argument(parser)
+    for option, metavar, kind, default, meaning in _CONNECTION_OPTIONS:
+        parser.add_argument(option, metavar=metavar, type=kind, default=default, help=f"{meaning} ({default})")
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="another limit of requests, such as body=1000000, by the names of GatewayLimits; repeat it for more",
+    )
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
 
 
@@ -279,6 +297,12 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
     if not options.require_key and not is_loopback(options.host):
         raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
+    from streamkit.cli.joined_head import ConnectionLimits
+
+    connections = ConnectionLimits(
+        head_time=options.head_timeout, stall_time=options.stall_timeout, connections=options.connections
+    )
+    limits = request_limits(options.limit)
     _allow_open_files()
     listening = listen(options.host, options.port)
     secrets = [*(upstream.key or "" for upstream in upstreams), key or ""]
@@ -286,7 +310,7 @@ def run(options: argparse.Namespace) -> int:
     is_observed = options.tap is not None or options.record is not None
     with terminated_in_order(), listening, observation(options.tap, options.record, secrets, notes.print) as observer:
         required = key if options.require_key else None
-        arguments = upstreams, required, listening, observer if is_observed else None, notes
+        arguments = upstreams, required, listening, observer if is_observed else None, notes, limits, connections
         has_uvloop = find_spec("uvloop") is not None  # not on Windows
         anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
     return 0
@@ -321,6 +345,8 @@ async def _serve(
     listening: socket.socket,
     observer: Observer | None,
     notes: Notes,
+    limits: GatewayLimits,
+    connections: ConnectionLimits,
 ) -> None:
     """Serve on a socket until a signal."""
     from streamkit.cli.terminal import OutputError
@@ -347,6 +373,7 @@ async def _serve(
                 for upstream in upstreams
             ),
             key=key,
+            limits=limits,
             report=report,
             observer=observer,
         )
@@ -354,7 +381,7 @@ async def _serve(
         notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
         for number, other in enumerate(others, 2):
             notes.print(f"upstream {number}, if those before it fail: {other}")
-        await serve_until_signal(gateway, listening, notes.print)
+        await serve_until_signal(gateway, listening, notes.print, connections)
 
 
 def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None:
@@ -412,6 +439,26 @@ def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
             raise UsageError(f"--model-map takes CLIENT=UPSTREAM, such as 'claude-sonnet-4-5=gpt-5', not {pair!r}")
         models[name] = upstream
     return models
+
+
+def request_limits(pairs: Sequence[str]) -> GatewayLimits:
+    """Return the limits of requests that ``--limit NAME=N`` states.
+
+    Raises:
+        UsageError: there is no such limit, or it cannot have the number.
+    """
+    from streamkit.gateway import GatewayLimits
+
+    usual = GatewayLimits()
+    names = [each.name for each in fields(usual)]
+    given: dict[str, Any] = {}
+    for pair in pairs:
+        name, _, number = pair.partition("=")
+        try:
+            given[name] = (float if isinstance(getattr(usual, names[names.index(name)]), float) else int)(number)
+        except ValueError:
+            raise UsageError(f"--limit takes NAME=N with a name of {', '.join(names)}, not {pair!r}") from None
+    return replace(usual, **given)
 
 
 def _allow_open_files() -> None:

@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from streamkit.cli.joined_head import ConnectionLimits
     from streamkit.gateway.tap import ExchangeObserver
 
 __all__ = [
@@ -83,12 +85,12 @@ def port_number(text: str) -> int:
     return int(text)
 
 
-def server_settings() -> dict[str, Any]:
-    """Return the settings of uvicorn that all servers have: no log, no headers added to responses."""
+def server_settings(limits: ConnectionLimits | None = None) -> dict[str, Any]:
+    """Return the settings of uvicorn that all servers have: limits, no log, no headers added to responses."""
     from streamkit.cli.joined_head import JoinedHeadProtocol
 
     return {
-        "http": JoinedHeadProtocol,
+        "http": JoinedHeadProtocol if limits is None else partial(JoinedHeadProtocol, limits=limits),
         "loop": "asyncio",  # else uvicorn 0.31, the lowest version, makes uvloop the event loop of the whole process
         "lifespan": "off",
         "ws": "none",
@@ -125,7 +127,11 @@ def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None]
 
 
 async def serve_until_signal(
-    app: Any, listening: socket.socket, report: Callable[[str], None], **settings: Any
+    app: Any,
+    listening: socket.socket,
+    report: Callable[[str], None],
+    limits: ConnectionLimits | None = None,
+    **settings: Any,
 ) -> None:
     """Serve an application until a signal, then let its open responses end.
 
@@ -133,6 +139,7 @@ async def serve_until_signal(
         app: the ASGI application.
         listening: the socket.
         report: prints a line.
+        limits: those of connections; None for the usual ones.
         settings: further ones of uvicorn.
     """
     import uvicorn
@@ -144,7 +151,7 @@ async def serve_until_signal(
                 report(f"waiting for {responses}, at most {_GRACE} seconds; Ctrl-C again ends at once")
             await super().shutdown(sockets)
 
-    config = uvicorn.Config(app, **{**server_settings(), **settings}, timeout_graceful_shutdown=_GRACE)
+    config = uvicorn.Config(app, **{**server_settings(limits), **settings}, timeout_graceful_shutdown=_GRACE)
     await Server(config).serve(sockets=[listening])
 
 

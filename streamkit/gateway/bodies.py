@@ -82,6 +82,9 @@ class GatewayLimits:
     def __post_init__(self) -> None:
         check_seconds("silence", self.silence)
         check_seconds("body_time", self.body_time)
+        for name in ("path", "head", "body", "uploads", "requests"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.body > self.bodies // 4:
             raise UsageError(
                 f"bodies must be at least four times body, so that one can be read: {self.bodies} is less than"

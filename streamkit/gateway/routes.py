@@ -119,8 +119,7 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         client = "anthropic" if "anthropic-version" in headers else "openai_chat"
         if path in ("", "/"):
             return Route(client, "health", _READ)
-        segments = path.split("/")[1:]
-        key, model = _split(segments)
+        key, model = _split(path.removeprefix("/").split("/"))
         if (found := _ROUTES.get(key)) is None:
             return Route(_WIRES.get(key, client), "unknown")
         if key == "v1/models":  # Anthropic and OpenAI have the same path

@@ -13,6 +13,8 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamkit import providers
 from streamkit.errors import UsageError
@@ -142,6 +144,22 @@ def test_a_path_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert routes.find_route("/v1" * count, {}, {}).action == "unknown"
         assert routes.find_route("/v1" * count + "/models/m", {}, {}).model == "m"
     assert table.lookups == 6
+
+
+SEGMENTS = st.one_of(
+    st.sampled_from(
+        [*routes._ROUTES, "v1", "v1beta", "api", "openai/deployments", "threads", "models", "model", "m:x"]
+    ),
+    st.text(max_size=5),
+)
+
+
+@given(st.one_of(st.text(), st.lists(SEGMENTS).map(lambda segments: "/" + "/".join(segments))), st.text(max_size=9))
+def test_any_path_has_a_route(path: str, mounted_at: str) -> None:
+    """``OPTIONS *`` has no slash."""
+    route = routes.find_mounted_route(path, mounted_at, {}, {})[1]
+    assert route.model is None or (route.model != "" and route.model in path)
+    assert routes.client_provider(route) is not None
 
 
 @pytest.mark.parametrize("client", routes.CLIENTS)
