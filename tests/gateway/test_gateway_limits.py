@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import re
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import providers
+from streamkit.cli.gateway import COLLECTIONS
 from streamkit.errors import UsageError
 from streamkit.events import Finished, ResponseStarted, Text
 from streamkit.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest, bodies, routes
@@ -472,3 +474,19 @@ async def test_a_large_body_is_decoded_and_translated_in_a_worker_thread(
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
         response = await client.post(PATH, json=large(count))
     assert (response.status_code, len(requests[0].body["messages"]), called) == (200, count, functions)
+
+
+def test_the_command_collects_no_garbage_of_all_requests_for_a_large_body() -> None:
+    """A full collection stops all threads, and there were 16 for 100,000 messages."""
+    usual, counted = gc.get_threshold(), []
+    for thresholds in (usual, COLLECTIONS):
+        gc.collect()
+        before = gc.get_stats()[2]["collections"]
+        gc.set_threshold(*thresholds)
+        try:
+            (response,) = run(gateway("openai_chat")[0], ("POST", PATH), json=large(30_001))
+        finally:
+            gc.set_threshold(*usual)
+        assert response.status_code == 200
+        counted.append(gc.get_stats()[2]["collections"] - before)
+    assert counted[0] > counted[1] == 0
