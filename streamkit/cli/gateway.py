@@ -13,7 +13,9 @@ their first event:
   streamkit gateway --upstream anthropic --upstream openai_compatible=http://localhost:8000/v1#qwen3
 
 With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own; without it
-only this computer is served. Ctrl-C lets open responses end.
+only this computer is served. Clients carry opaque state of the upstreams, signed with the key in the variable
+STREAMKIT_GATEWAY_STATE_KEY or in the file --state-key; without either a restart drops it. Ctrl-C lets open responses
+end.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import os
 import re
+import secrets
 import socket
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -35,8 +39,10 @@ from streamkit import providers
 from streamkit.cli.connection import base_address, find_key, read_key, request_headers
 from streamkit.cli.serving import (
     TAP_PORT,
+    add_connection_arguments,
     add_record_argument,
     address_of,
+    connection_limits,
     is_loopback,
     listen,
     observation,
@@ -65,7 +71,6 @@ __all__ = [
     "request_limits",
     "run",
 ]
-
 
 _VERSION = re.compile(r"/(?:v\d\w*|api)(?=/)")  # of a path, Ollama's included
 _FIELDS = ("provider", "base-url", "key-variable", "model", "models", "first-event-timeout")
@@ -222,6 +227,7 @@ def _read_table(table: Any, first_event_timeout: float | None) -> ConfiguredUpst
 
 
 _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
+_STATE_KEY_VARIABLE = "STREAMKIT_GATEWAY_STATE_KEY"
 _PORT = 8700
 _FILES = 8192  # enough for the most responses that the gateway serves at the same time
 #: The thresholds of Python's garbage collection. By the usual ones a body of 100,000 messages has 16 full collections,
@@ -229,13 +235,6 @@ _FILES = 8192  # enough for the most responses that the gateway serves at the sa
 COLLECTIONS = (10_000, 20, 50)
 _MOST_CHANGES = 1000  # that are printed; some name an id
 _LONGEST_NAME = 200  # characters of a path or of a model, which a client chooses
-
-
-_CONNECTION_OPTIONS = (
-    ("--head-timeout", "SECONDS", float, 20.0, "the time for the head of a request"),
-    ("--stall-timeout", "SECONDS", float, 300.0, "the time in which a client must read some of its response"),
-    ("--connections", "N", int, 4000, "the open connections; the one that waits longest is closed for a further one"),
-)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -278,16 +277,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"show requests while they stream, on a page of this computer's port ({TAP_PORT})",
     )
     add_record_argument(parser)
-    for option, metavar, kind, default, meaning in _CONNECTION_OPTIONS:
-        parser.add_argument(option, metavar=metavar, type=kind, default=default, help=f"{meaning} ({default})")
-    parser.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        help="another limit of requests, such as body=1000000, by the names of GatewayLimits; repeat it for more",
-    )
+    add_connection_arguments(parser)
+    usage = "a limit of requests by its name in GatewayLimits, such as body=1000000; repeat it for more"
+    parser.add_argument("--limit", action="append", default=[], metavar="NAME=N", help=usage)
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
+    parser.add_argument(
+        "--state-key",
+        metavar="FILE",
+        help="the file with the key that signs the opaque state that clients carry, made if there is none; of several"
+        f" lines the first one signs; {_STATE_KEY_VARIABLE} goes before it",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -302,31 +301,48 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
     if not options.require_key and not is_loopback(options.host):
         raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
-    from streamkit.cli.joined_head import ConnectionLimits
-
-    connections = ConnectionLimits(
-        head_time=options.head_timeout, stall_time=options.stall_timeout, connections=options.connections
-    )
-    limits = request_limits(options.limit)
+    connections, limits = connection_limits(options), request_limits(options.limit)
+    state_keys = read_state_keys(options.state_key)
     _allow_open_files()
     listening = listen(options.host, options.port)
-    secrets = [*(upstream.key or "" for upstream in upstreams), key or ""]
-    notes = Notes(secrets=secrets)
+    hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *state_keys]
+    notes = Notes(secrets=hidden)
     is_observed = options.tap is not None or options.record is not None
-    with terminated_in_order(), listening, observation(options.tap, options.record, secrets, notes.print) as observer:
+    with terminated_in_order(), listening, observation(options.tap, options.record, hidden, notes.print) as observer:
         required = key if options.require_key else None
-        arguments = upstreams, required, listening, observer if is_observed else None, notes, limits, connections
+        arguments = (
+            *(upstreams, required, state_keys, listening, observer if is_observed else None, notes),
+            *(limits, connections),
+        )
         has_uvloop = find_spec("uvloop") is not None  # not on Windows
         anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
     return 0
 
 
-def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
-    """Return the upstreams in the order in which they are asked.
+def read_state_keys(path: str | None) -> list[str]:
+    """Return the keys that sign the state that clients carry: of the environment, else of a file; none without both.
 
     Raises:
-        UsageError: there is none, or one cannot be asked.
+        UsageError: the file can neither be read nor made, or has no key.
     """
+    text = read_key(_STATE_KEY_VARIABLE)
+    if text is None and path is not None:
+        try:
+            with (
+                contextlib.suppress(FileExistsError),
+                os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
+            ):
+                file.write(f"{secrets.token_hex(32)}\n")
+            text = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UsageError(f"--state-key {path} cannot be used: {problem}") from None
+        if not text.split():
+            raise UsageError(f"--state-key {path} has no key: remove the file, and one is made")
+    return (text or "").split()
+
+
+def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
+    """Return the upstreams in the order in which they are asked; raise UsageError if there is none."""
     timeout: float | None = options.first_event_timeout
     upstreams = []
     if options.provider is not None:
@@ -347,6 +363,7 @@ def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
 async def _serve(
     upstreams: Sequence[ConfiguredUpstream],
     key: str | None,
+    state_keys: Sequence[str],
     listening: socket.socket,
     observer: Observer | None,
     notes: Notes,
@@ -382,11 +399,14 @@ async def _serve(
             limits=limits,
             report=report,
             observer=observer,
+            state_key=state_keys or secrets.token_bytes(32),
         )
         first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
         notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
         for number, other in enumerate(others, 2):
             notes.print(f"upstream {number}, if those before it fail: {other}")
+        if not state_keys:
+            notes.print("a restart drops the opaque state of open conversations: --state-key FILE keeps its key")
         await serve_until_signal(gateway, listening, notes.print, connections)
 
 
@@ -448,11 +468,7 @@ def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
 
 
 def request_limits(pairs: Sequence[str]) -> GatewayLimits:
-    """Return the limits of requests that ``--limit NAME=N`` states.
-
-    Raises:
-        UsageError: there is no such limit, or it cannot have the number.
-    """
+    """Return the limits of requests that ``--limit NAME=N`` states; a ``UsageError`` is raised for another name."""
     from streamkit.gateway import GatewayLimits
 
     usual = GatewayLimits()

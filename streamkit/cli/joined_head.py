@@ -30,21 +30,12 @@ _PIPELINED = 8  # requests of a connection that wait for the response to the fir
 _log = logging.getLogger("streamkit.gateway")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of the connections of a server.
+    """Limits of the connections of a server; a ``UsageError`` is raised for a number that cannot be one."""
 
-    Attributes:
-        head_time: seconds for the head of a request.
-        stall_time: seconds in which a client must read some of its response.
-        connections: open connections.
-
-    Raises:
-        UsageError: a number of seconds is not above 0, or that of connections is below 1.
-    """
-
-    head_time: float = 20.0
-    stall_time: float = 300.0
+    head_time: float = 20.0  # seconds for the head of a request
+    stall_time: float = 300.0  # seconds in which a client must read some of its response
     connections: int = 4000
 
     def __post_init__(self) -> None:
@@ -55,13 +46,7 @@ class ConnectionLimits:
 
 
 class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """uvicorn's protocol, by the parser that is installed, on a transport that joins heads to bodies.
-
-    Args:
-        arguments: uvicorn's.
-        limits: the limits.
-        named: uvicorn's, too.
-    """
+    """uvicorn's protocol, by the parser that is installed, on a transport that joins heads to bodies."""
 
     _has_warned = False
 
@@ -172,11 +157,7 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 
 class _JoinedHeadTransport:
-    """A transport whose writes of a head wait for the next write, at most until the event loop has control.
-
-    Args:
-        transport: the transport of the connection, which does everything else.
-    """
+    """A transport whose writes of a head wait for the next write, at most until the event loop has control."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport

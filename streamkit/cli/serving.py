@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TAP_PORT",
+    "add_connection_arguments",
     "add_record_argument",
     "address_of",
+    "connection_limits",
     "is_loopback",
     "listen",
     "observation",
@@ -37,7 +39,6 @@ __all__ = [
     "server_settings",
     "terminated_in_order",
 ]
-
 
 #: Seconds until the thread of a server is left alone. It ends in one or two; its socket must not be closed before.
 _PATIENCE = 30
@@ -105,10 +106,7 @@ def server_settings(limits: ConnectionLimits | None = None) -> dict[str, Any]:
 def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None] | None = None) -> Iterator[None]:
     """Serve an application in a thread with another event loop, so that it cannot delay another server.
 
-    Args:
-        app: the ASGI application.
-        listening: the socket.
-        end: ends the responses that do not end by themselves.
+    *end* ends the responses that do not end by themselves.
     """
     import uvicorn
 
@@ -133,15 +131,7 @@ async def serve_until_signal(
     limits: ConnectionLimits | None = None,
     **settings: Any,
 ) -> None:
-    """Serve an application until a signal, then let its open responses end.
-
-    Args:
-        app: the ASGI application.
-        listening: the socket.
-        report: prints a line.
-        limits: those of connections; None for the usual ones.
-        settings: further ones of uvicorn.
-    """
+    """Serve an application until a signal, then let its open responses end; *settings* are further ones of uvicorn."""
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -198,17 +188,29 @@ def add_record_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the limits of connections."""
+    for option, metavar, kind, default, meaning in (
+        ("--head-timeout", "SECONDS", float, 20.0, "the time for the head of a request"),
+        ("--stall-timeout", "SECONDS", float, 300.0, "the time in which a client must read some of its response"),
+        ("--connections", "N", int, 4000, "open connections; the one that waits longest is closed for a further one"),
+    ):
+        parser.add_argument(option, metavar=metavar, type=kind, default=default, help=f"{meaning} ({default})")
+
+
+def connection_limits(options: argparse.Namespace) -> ConnectionLimits:
+    """Return the limits of connections that the command line states."""
+    from streamkit.cli.joined_head import ConnectionLimits
+
+    given = options.head_timeout, options.stall_timeout, options.connections
+    return ConnectionLimits(*given)
+
+
 @contextmanager
 def observation(
     page_port: int | None, folder: Path | None, secrets: Sequence[str], report: Callable[[str], None]
 ) -> Iterator[ExchangeObserver]:
-    """Serve the page and open the folder; yield the observer.
-
-    Args:
-        page_port: the port of the page; None for no page.
-        folder: the folder of recordings; None for none.
-        secrets: texts that are masked.
-        report: prints a line.
+    """Serve the page and open the folder of recordings, if wanted; yield the observer, which masks the secrets.
 
     Raises:
         UsageError: the port cannot be served, or the folder cannot be created.

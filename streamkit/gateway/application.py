@@ -30,8 +30,9 @@ from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
-from streamkit.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
 from streamkit.gateway.token_counts import can_count, count_tokens
+from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
 from streamkit.providers.writing.encoding import CONTENT_TYPES
 from streamkit.reading.source_failure import is_io_failure
@@ -62,9 +63,12 @@ class Gateway:
         limits: limits of the requests of clients.
         report: called with each `Exchange` at its end.
         observer: looks at each request and response while they pass, such as a tap.
+        state_key: signs the opaque state that clients carry, at least 16 bytes; of several keys the first one signs,
+            and all are accepted. All workers of a gateway need the same. Without one a key is made, and a restart drops
+            the state of open conversations.
 
     Raises:
-        UsageError: there is no upstream, or something else.
+        UsageError: there is no upstream, or something else, or a key is too short.
     """
 
     def __init__(
@@ -74,11 +78,19 @@ class Gateway:
         limits: GatewayLimits | None = None,
         report: Callable[[Exchange], None] | None = None,
         observer: Observer | None = None,
+        state_key: bytes | str | Sequence[bytes | str] | None = None,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
         limits = limits or GatewayLimits()
-        self._state = GatewayState(upstreams, key, limits, observer, StoredResponses(limits.stored), Bodies(limits))
+        if state_key is None:
+            state_key = secrets.token_bytes(32)
+            _log.warning(
+                "the opaque state that clients carry is signed with a key made at this start: a restart, and another"
+                " worker, drops it from open conversations; pass Gateway(state_key=...)"
+            )
+        carried, stored = StateSettings(state_key, limits.state), StoredResponses(limits.stored)
+        self._state = GatewayState(upstreams, key, limits, observer, stored, carried, Bodies(limits))
         self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,6 +142,7 @@ class GatewayState:
         limits: limits of the requests of clients.
         observer: looks at each request and response while they pass; None if nobody does.
         stored: the latest responses of clients of the Responses wire.
+        carried: the keys and the limit of carried state.
         bodies: the bodies of the requests that have not ended.
         open_requests: the services whose response has not ended.
     """
@@ -139,6 +152,7 @@ class GatewayState:
     limits: GatewayLimits
     observer: Observer | None
     stored: StoredResponses
+    carried: StateSettings
     bodies: Bodies
     open_requests: set[Service] = field(default_factory=set)
 
@@ -291,6 +305,8 @@ class Service:
             await self._ask_upstreams(body)
         except ReferenceNotFound as problem:
             await self._fail(404, str(problem), problem)
+        except ReferencesTooLarge as problem:
+            await self._fail(413, str(problem), problem)
         except UsageError as problem:
             if self._attempt is not None and problem is self._attempt.defect:
                 await self._fail_internally(problem)
@@ -321,9 +337,9 @@ class Service:
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         exchange.failures = failures = []
         if self._stored is not None:
-            body = self._stored.resolve(body)
+            body = self._stored.resolve(body, gateway.limits.body)
         for position, upstream in enumerate(gateway.upstreams, 1):
-            make = partial(Attempt, upstream, self._route, body, self._headers, self._stored)
+            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, self._stored)
             attempt = self._attempt = await run_in_thread(_prepare, make) if self._body.is_large else make()
             if gateway.observer is not None:
                 attempt.watch = partial(gateway.observer.watch, exchange, upstream)

@@ -52,15 +52,16 @@ class GatewayLimits:
     Attributes:
         path: bytes of a path; a longer one is refused with status 414, as is a query of more than four times as much.
         head: bytes of the names and values of the headers; more are refused with status 431.
-        body: bytes of a request's body, compressed and decompressed; a longer one is refused with status 413. So is one
-            whose values would take more than four times as much memory.
+        body: bytes of a request's body, compressed and decompressed, and of the stored items that it refers to; more is
+            refused with status 413. So is one whose values would take more than four times as much memory.
         body_time: seconds for a body, and one more for each 16 KiB; a slower one is refused with status 408.
         bodies: bytes of memory of the bodies of all requests that have not ended; further ones are refused as
             overloaded (status 503). Those that are being read may have a quarter; above it the one that began first is
             refused with status 408.
         uploads: bodies that are being read at the same time; one more ends the one that began first.
         requests: responses that are open at the same time; further requests are refused as overloaded.
-        stored: bytes of the latest responses of Responses clients, to which their later requests may refer.
+        stored: bytes of memory of the latest responses of Responses clients, to which their later requests may refer.
+        state: bytes of the carried state of one request, inflated; what is above is left out and reported.
         silence: seconds without anything to send after which a streamed response gets a heartbeat of the client's
             wire; None for no heartbeats.
 
@@ -77,6 +78,7 @@ class GatewayLimits:
     uploads: int = 500
     requests: int = 1000
     stored: int = 64 * 1024 * 1024
+    state: int = 32 * 1024 * 1024
     silence: float | None = 15.0
 
     def __post_init__(self) -> None:
@@ -93,12 +95,7 @@ class GatewayLimits:
 
 
 class BodyRefused(Exception):
-    """A body that is not accepted.
-
-    Attributes:
-        status: the HTTP status of the response.
-        headers: its headers.
-    """
+    """A body that is not accepted, with the status and the headers of the response."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -107,49 +104,28 @@ class BodyRefused(Exception):
 
 
 class Bodies:
-    """The bodies of all requests of a gateway.
-
-    Args:
-        limits: the limits.
-
-    Attributes:
-        size: the bytes of memory that they take.
-        reading: the bytes of each body that is being read, the one that began first at the beginning.
-        read_size: the sum of these bytes.
-    """
+    """The bodies of all requests of a gateway."""
 
     def __init__(self, limits: GatewayLimits) -> None:
         self.limits: GatewayLimits = limits
-        self.size: int = 0
-        self.reading: dict[Body, int] = {}
-        self.read_size: int = 0
+        self.size: int = 0  # bytes of memory that they take
+        self.reading: dict[Body, int] = {}  # bytes of those that are being read, in the order in which they began
+        self.read_size: int = 0  # the sum of these
 
 
 class Body:
-    """The body of one request.
-
-    Args:
-        bodies: those of the gateway.
-
-    Attributes:
-        size: the bytes of memory that are counted for it, which the end of the request subtracts.
-        is_large: whether it is translated in a worker thread.
-    """
+    """The body of one request."""
 
     __slots__ = ("_bodies", "_scope", "is_large", "size")
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._scope: anyio.CancelScope | None = None
-        self.size: int = 0
-        self.is_large: bool = False
+        self.size: int = 0  # bytes of memory that are counted for it; the end of the request subtracts them
+        self.is_large: bool = False  # translated in a worker thread
 
     async def read(self, receive: Receive, headers: Mapping[str, str]) -> Any:
-        """Return the decoded body.
-
-        Args:
-            receive: the application's.
-            headers: the request's headers, with names in lower case.
+        """Return the decoded body; *headers* are the request's, with names in lower case.
 
         Raises:
             BodyRefused: it is too large or too slow, its encoding is unknown, or it is not JSON.
@@ -218,12 +194,7 @@ class Body:
         self._scope.cancel()
 
     async def _decompress(self, decompressed: Iterator[bytes], size: int) -> bytes:
-        """Return the parts of a decompressed body together, each counted before the next one is made.
-
-        Args:
-            decompressed: the parts.
-            size: the number of compressed bytes.
-        """
+        """Return the parts of a body of so many compressed bytes together, each counted before the next is made."""
         most = min(self._bodies.limits.body, _EXPANSION * size + _PART)
         counted, parts = self.size, []
         while (part := await run_in_thread(next, decompressed, None)) is not None:
