@@ -49,6 +49,7 @@ _log = logging.getLogger("streamkit.gateway")
 #: shows each as an error (openai/codex#43353, ranxianglei/billion-context#169).
 _NO_WEBSOCKETS = "this gateway serves no WebSockets: ask it by HTTP"
 _WITHOUT_UPGRADE = {"upgrade": "HTTP/1.1", "connection": "upgrade"}  # RFC 9110, section 15.5.22
+_MANY_ITEMS = 1000  # of stored responses, which are translated in a worker thread
 _TOO_MANY = "this gateway serves as many requests as it may"
 _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
 
@@ -337,7 +338,9 @@ class Service:
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         exchange.failures = failures = []
         if self._stored is not None:
-            body = self._stored.resolve(body, gateway.limits.body)
+            given, body = body, self._stored.resolve(body, gateway.limits.body)
+            if body is not given and len(body["input"]) > _MANY_ITEMS:
+                self._body.is_large = True
         for position, upstream in enumerate(gateway.upstreams, 1):
             make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, self._stored)
             attempt = self._attempt = await run_in_thread(_prepare, make) if self._body.is_large else make()
