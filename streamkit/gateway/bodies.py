@@ -168,9 +168,11 @@ class Body:
         parts.clear()
         for decoder in decoders:
             body = await self._decompress(decoder(body), len(body))
-        memory = len(body) + _VALUE * (body.count(b",") + body.count(b"{") + body.count(b"["))
-        if memory > 4 * limits.body:
-            raise BodyRefused(413, f"the values of the body take more than {4 * limits.body} bytes of memory")
+        memory, most = len(body), 4 * limits.body
+        for start in range(0, len(body), _PART):
+            memory += _VALUE * sum(body.count(sign, start, start + _PART) for sign in (b",", b"{", b"["))
+            if memory > most:
+                raise BodyRefused(413, f"the values of the body take more than {most} bytes of memory")
         self.count(memory)
         self.is_large = len(body) > LARGE
         return await run_in_thread(_decode, body) if self.is_large else _decode(body)
