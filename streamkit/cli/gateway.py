@@ -62,7 +62,6 @@ __all__ = [
     "run",
 ]
 
-
 _VERSION = re.compile(r"/(?:v\d\w*|api)(?=/)")  # of a path, Ollama's included
 _FIELDS = ("provider", "base-url", "key-variable", "model", "models", "first-event-timeout")
 
@@ -293,11 +292,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
-    """Return the upstreams in the order in which they are asked.
-
-    Raises:
-        UsageError: there is none, or one cannot be asked.
-    """
+    """Return the upstreams in the order in which they are asked; raise UsageError if there is none."""
     timeout: float | None = options.first_event_timeout
     upstreams = []
     if options.provider is not None:

@@ -38,7 +38,6 @@ from streamkit.tools import Approval
 
 __all__ = ["AnsweredState", "RunState"]
 
-
 # A run has few rounds and a state few levels; the limits only exclude what no run has written.
 _MAX_ROUND = 1_000_000
 _MAX_DEPTH = 300
