@@ -169,6 +169,7 @@ SHAPES = [
 
 
 @pytest.mark.slow
+@interpreted_only
 @pytest.mark.parametrize(("framing", "shape"), SHAPES, ids=lambda value: getattr(value, "__name__", value))
 @pytest.mark.parametrize("size", [1, 64, 4096, 1 << 20])
 def test_twice_the_bytes_cost_twice_as_much(
@@ -190,9 +191,9 @@ def test_twice_the_bytes_cost_twice_as_much(
     assert large < small * 1.2 + 0.5
 
 
+@interpreted_only
 @pytest.mark.parametrize("shape", [unseparated_events, long_unseparated_events, many_data_lines, short_lines])
 @pytest.mark.parametrize("size", [1, 64, 4096, 1 << 20])
-@interpreted_only
 def test_each_line_is_tried_as_json_once(shape: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = [0]
 
@@ -207,6 +208,7 @@ def test_each_line_is_tried_as_json_once(shape: Any, size: int, monkeypatch: pyt
     assert tried[0] <= len(stream)
 
 
+@interpreted_only
 @pytest.mark.parametrize(
     "stream",
     [
