@@ -107,10 +107,13 @@ class ResponseBody:
                 whole.append(frame)
         return whole
 
-    def warning(self) -> str | None:
-        """Return a sentence about frames that were read and not separated as they should be; None without one."""
-        first = self.framer.unseparated if self.framer is not None else None
-        if first is None or any(payload is first for _, payload in self.unread):
+    def warning(self, unseparated: bytes) -> str | None:
+        """Return a sentence about events that are not separated; None if they follow the end of the turn.
+
+        Args:
+            unseparated: the payload of the first one.
+        """
+        if any(payload is unseparated for _, payload in self.unread):
             return None
         return "events are not separated by blank lines; each line was read as an event"
 

@@ -282,7 +282,7 @@ class Turn(ChoiceView):
         body.unread = iter(body.feed(data))
         for name, payload in body.unread:
             self._parse(name, payload)
-            if self.done:
+            if self._state.done:
                 return self._drain_events()  # what follows the end changes nothing
         framer = body.framer
         if framer is not None and framer.overflow:
@@ -364,7 +364,8 @@ class Turn(ChoiceView):
                     if not state.done:
                         self._parse(name, payload)
                 state.input_ended = False
-            if (warning := body.warning()) is not None:
+            first = body.framer.unseparated if body.framer is not None else None
+            if first is not None and (warning := body.warning(first)) is not None:
                 state.warn("events_unseparated", warning)
         if not judge or state.error is not None or state.done:
             return
