@@ -80,7 +80,7 @@ class SseFramer:
         self._name = b""
         self._first: bytes | None = None  # the first data line
         self._first_name = b""  # the name before it
-        self._more: list[bytes] = []  # the data lines after it
+        self._more = bytearray()  # the data lines after it, each with LF before it; a list of them would be large
         self._size = 0  # bytes of its lines, which count against the limit
         self._line = bytearray()  # it grows in place, so small reads stay linear
         self._after_cr = False  # the last read ended in CR: a following LF belongs to it
@@ -100,10 +100,11 @@ class SseFramer:
         """
         if self._closed:
             return self._left
-        lines = [b"event: %b\n" % self._name] if self._name else []
+        name = b"event: %b\n" % self._name if self._name else b""
+        data = b""
         if self._first is not None:
-            lines += [b"data: %b\n" % value for value in [self._first, *self._more]]
-        return b"".join([self._start or b"", *lines, self._strays, self._line])
+            data = b"data: %b%b\n" % (self._first, bytes(self._more).replace(b"\n", b"\ndata: "))
+        return b"".join([self._start or b"", name, data, self._strays, self._line])
 
     def take(self, data: bytes) -> bytes | None:
         """Implement ``Framer.take``."""
@@ -139,10 +140,10 @@ class SseFramer:
                     return frames
             line = self._line
             if line and data and _LF not in data and _CR not in data:  # the middle of a line
-                self._after_cr = False
-                line += data
-                if self._size + len(line) > self.limit:
+                if self._size + len(line) + len(data) > self.limit:
                     self._set_overflow()
+                else:
+                    line += data
                 return frames
         if len(data) <= _LONGEST_PART:
             self._resume(data, frames)
@@ -163,10 +164,9 @@ class SseFramer:
         self._start = None
         if self._line:
             self._read_lines(b"\n", frames)
-        left = self.pending
+        if self._first is None and not frames:
+            self._left = self.pending.rstrip(b"\n")
         self._read_lines(b"\n", frames)
-        if not frames:
-            self._left = left.rstrip(b"\n")
         self._closed, self.is_at_event_start = True, False
         return frames
 
@@ -193,14 +193,10 @@ class SseFramer:
             if _CR in data:
                 data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             if not is_between_events:  # the short cut begins after the first blank line
-                end = data.find(b"\n\n") + 2
-                if data[0] == _LF and not self._line:
-                    end = 1
-                elif end == 1:
-                    end = len(data)
-                if not self._read_lines(data[:end], frames):
+                event, blank, data = data.partition(b"\n\n")
+                if not self._read_lines(event + blank, frames):
                     return
-                data = self._take_similar(data[end:], frames)
+                data = self._take_similar(data, frames)
             if data and not self._read_lines(data, frames):
                 return
         if frames:
@@ -256,7 +252,7 @@ class SseFramer:
         for line in lines:
             if not line:
                 if first is not None:
-                    frames.append((name, b"\n".join([first, *more]) if more else first))
+                    frames.append((name, first + more if more else first))
                     first = None
                     more.clear()
                 if strays and (frames or self._seen):
@@ -292,7 +288,8 @@ class SseFramer:
                     continue
                 frames.append((name, value))
             elif more or not is_separated or not (_is_whole_json(first) and _is_whole_json(value)):
-                more.append(value)
+                more += b"\n"
+                more += value
                 continue
             else:  # joined they can never be a document: there should have been a blank line between them
                 self.unseparated, is_separated = first, False

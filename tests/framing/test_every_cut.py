@@ -138,6 +138,7 @@ SSE_CASES = {
     "a document, text, and two documents": b"data: {}\ndata: x\ndata: {}\ndata: {}\n\n",
     "a name after the first document": b"data: {}\nevent: a\ndata: {}\n\n",
     "a name after an unseparated document": UNSEPARATED + b"event: a\n\ndata: {}\n\n",
+    "separated events under the name of unseparated ones": UNSEPARATED + b"event: a\ndata: {}\n" + b"data: {}\n\n" * 3,
     "an error between documents": b'event: a\ndata: {}\nerror: {"code": 1}\ndata: {}\n\n',
     "an error before a document": b'event: a\nerror: {"code": 1}\ndata: {}\ndata: {}\n\n',
     "half an error within unseparated events": UNSEPARATED + b"error: {\ndata: {}\n",

@@ -102,7 +102,7 @@ class Pattern:
 
 def touched_by(framer: Any, stream: bytes, size: int) -> tuple[int, int]:
     """Bytes touched, and frames given, for a stream in reads of *size* bytes."""
-    for buffer in ("_buffer", "_line", "_strays"):
+    for buffer in ("_buffer", "_line", "_more", "_strays"):
         if hasattr(framer, buffer):
             setattr(framer, buffer, Kept())
     Count.touched = frames = 0

@@ -86,6 +86,16 @@ def test_a_line_is_returned_by_the_read_that_completes_it() -> None:
         assert len(framer.pending) < 32
 
 
+def test_text_between_the_lines_is_pending_until_the_next_one() -> None:
+    framer = framer_for("sse")
+    assert framer.feed(b"data: " + ONE + b"\ndata: " + TWO + b"\n<html>\n") == [(b"", ONE), (b"", TWO)]
+    assert framer.pending == b"<html>\n"
+    assert framer.feed(b"data: " + THREE + b"\n") == [(b"", THREE)]
+    assert framer.pending == b""
+    assert framer.feed(b'junk\nerror: {"code": 1}\n') == [(b"error", b'{"code": 1}')]
+    assert framer.pending == b""
+
+
 def test_memory_is_bounded() -> None:
     stream = (b"data: " + ONE + b"\n") * 100
     for size in (1, 7, 40, 300, len(stream)):
