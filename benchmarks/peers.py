@@ -5,7 +5,7 @@ response of the same client. A row is the CPU time of a frame from the request t
 its note how many times that of streamkit it is.
 
 The AI SDK of npm runs in a process of node, after the others, with the same frames from a ``fetch`` in memory, once
-``npm install`` was run in ``benchmarks/npm``.
+``npm ci --ignore-scripts`` was run in ``benchmarks/npm``.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def ai_sdk(provider: str, reads: list[bytes], rounds: int) -> tuple[float, str]:
     """
     node = shutil.which("node")
     if node is None or not (NPM / "node_modules" / "ai").is_dir():
-        raise Skipped("npm ai is not installed: (cd benchmarks/npm && npm install --no-package-lock), which needs node")
+        raise Skipped("npm ai is not installed: (cd benchmarks/npm && npm ci --ignore-scripts), which needs node")
     work = json.dumps({"provider": provider, "reads": [data.decode() for data in reads], "rounds": rounds})
     done = subprocess.run([node, str(NPM / "stream_text.mjs")], input=work, capture_output=True, text=True)
     if done.returncode:

@@ -28,6 +28,7 @@ GUIDES = {
     "architecture": ROOT / "docs" / "architecture.md",
     "rules": ROOT / "docs" / "rules.md",
     "tap": ROOT / "docs" / "tap.md",
+    "security": ROOT / "docs" / "security.md",
     "contributing": ROOT / "CONTRIBUTING.md",
     "changelog": ROOT / "CHANGELOG.md",
 }

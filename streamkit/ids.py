@@ -56,7 +56,6 @@ __all__ = [
     "unchanged_ids",
 ]
 
-
 HISTORY_PREFIX: Final = "hist_tool_"
 _OPENAI: Final = "call_"
 _ANTHROPIC: Final = "toolu_"

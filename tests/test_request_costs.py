@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from carried_states import SETTINGS
 from compiled import interpreted_only
 from operation_counts import Operations, count_operations
 
-from streamkit.gateway.translation.opaque_state import restore_state
+from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.providers import parse_request, render_request
 
 pytestmark = interpreted_only
@@ -46,7 +47,7 @@ def pass_on(body: dict[str, Any], client: str, target: str) -> Operations:
     """Return the operations of a request that is read, restored and written, as the gateway does it."""
     with count_operations() as operations:
         request = parse_request(body, client)
-        restored = request.model_copy(update={"contents": restore_state(request.contents)})
+        restored = request.model_copy(update={"contents": restore_state(request.contents, SETTINGS)})
         render_request(restored, target, settings={"model": "m"}, endpoint="http://localhost", unsupported="text")
     return operations
 

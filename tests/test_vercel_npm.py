@@ -1,6 +1,6 @@
-"""Vercel messages, judged by the real npm package ``ai`` in versions 4, 5, 6 and the newest.
+"""Vercel messages, judged by the real npm package ``ai`` in versions 4, 5, 6 and 7.
 
-The package is installed by ``npm install --no-package-lock`` in ``tests/vercel`` (CI does so); where it is not there,
+The package is installed by ``npm ci --ignore-scripts`` in ``tests/vercel`` (CI does so); where it is not there,
 or node is older than 20, these tests are skipped. The values that come back are compared, since version 4 accepts what
 it then drops.
 """
@@ -42,7 +42,7 @@ def node_major() -> int:
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(node_major() < 20, reason="node 20 or later is not here"),
-    pytest.mark.skipif(not (HERE / "node_modules" / "ai4").is_dir(), reason="npm install was not run in tests/vercel"),
+    pytest.mark.skipif(not (HERE / "node_modules" / "ai4").is_dir(), reason="npm ci was not run in tests/vercel"),
 ]
 
 

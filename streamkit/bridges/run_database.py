@@ -7,6 +7,7 @@ trio. This module must not depend on what is stored.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -77,6 +78,11 @@ class SQLite(Database):
             return value
 
     def _connect(self) -> sqlite3.Connection:
+        if self._address and self._address != ":memory:":
+            # For the owner alone; SQLite gives its other files the same mode. One that exists is never opened: closing
+            # it would drop this process's locks on it (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+            with suppress(OSError):  # SQLite reports what cannot be opened
+                os.close(os.open(self._address, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = self._connection = sqlite3.connect(
             self._address, timeout=30, isolation_level=None, check_same_thread=False
         )

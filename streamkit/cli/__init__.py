@@ -58,7 +58,8 @@ def _run(argv: Sequence[str] | None) -> int:
         print(file=sys.stderr)
         return 130
     except OutputError as error:
-        _discard_output()
+        with suppress(OSError, ValueError):  # what is still in the buffer must not fail again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error.error, BrokenPipeError):
             return 0  # the reader of the output has closed it (`| head`)
         with suppress(OutputError):  # it may be standard error
@@ -84,12 +85,6 @@ def _run(argv: Sequence[str] | None) -> int:
 def _report(command: str, message: str, between: str = ": ") -> None:
     """Print an error as one line."""
     print(f"streamkit {command}{between}{escape_line(redact(message))}", file=sys.stderr)
-
-
-def _discard_output() -> None:
-    """Discard what is still in the buffer of standard output, so that writing it does not fail again at exit."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit import providers
 from streamkit.calls import ToolCall
 from streamkit.cli.connection import find_key, open_http, request_headers, request_settings, request_url
-from streamkit.cli.terminal import escape_text
+from streamkit.cli.terminal import Notes, escape_text
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import (
     ArgumentsRestated,
@@ -36,13 +36,11 @@ from streamkit.events import (
     Warned,
 )
 from streamkit.execution.one_call.background import WorkerThread
-from streamkit.tools import Approval
+from streamkit.tools import Approval, Tool, to_tools
 
 if TYPE_CHECKING:
-    from streamkit.cli.terminal import Notes
     from streamkit.execution import Run
     from streamkit.execution.run.notifications import ToolNotification
-    from streamkit.tools import Approval, Tool
 
 __all__ = [
     "QUESTION",
@@ -51,7 +49,6 @@ __all__ = [
     "format_question",
     "run",
 ]
-
 
 _MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
 _MAX_KEPT = 4 * _MAX_SHOWN  # of the arguments' text, before white space is removed
@@ -78,8 +75,6 @@ def run(options: argparse.Namespace) -> int:
     """Run the conversation; return 1 if it did not end with a response."""
     import anyio
     import httpx
-
-    from streamkit.cli.terminal import Notes
 
     name = providers.get(options.provider).name
     endpoint = providers.get(name).traits.endpoint
@@ -264,8 +259,6 @@ class _Printer:
 
 def _load(spec: str) -> Tool:
     """Return the tool that ``module:function`` names; the working directory is searched for modules too."""
-    from streamkit.tools import to_tools
-
     module_name, _, attributes = spec.partition(":")
     if not module_name or not attributes:
         raise UsageError(f"--tool must be module:function, such as mytools:get_weather, not {spec!r}")

@@ -55,7 +55,6 @@ __all__ = [
     "split_frames",
 ]
 
-
 _DELTA_SIZE, _DELAY = 6, 0.02  # characters, seconds: about 75 tokens a second
 _LOOP_TURNS = 10  # of the event loop between two frames when nothing is timed; two are enough for a tool without I/O
 QUESTION = "Is it warmer in Oslo or in Bergen?"
@@ -69,31 +68,19 @@ _RESULTS = [("completed", WEATHER["Oslo"]), ("error", _FAILURE), ("completed", W
 
 @dataclass(slots=True)
 class DemoResult:
-    """The outcome of one conversation with one provider.
+    """The outcome of one conversation with one provider."""
 
-    Attributes:
-        provider: the provider's name.
-        events: the number of events of the run.
-        calls: name and arguments of each call, in order.
-        results: status of each call, and its value or error.
-        ids: canonical id of each call.
-        text: the last response's text.
-        messages: the conversation in the provider's format.
-        responses: the bytes of each response.
-        moments: what happened in an eager run, in this order, with the seconds since the request.
-        problem: a sentence on the error, or None.
-    """
-
-    provider: str
-    events: int = 0
-    calls: list[tuple[str, Any]] = field(default_factory=list)
-    results: list[tuple[str, Any]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    text: str = ""
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    responses: list[bytes] = field(default_factory=list)
+    provider: str  #: the provider's name
+    events: int = 0  #: the number of events of the run
+    calls: list[tuple[str, Any]] = field(default_factory=list)  #: name and arguments of each call, in order
+    results: list[tuple[str, Any]] = field(default_factory=list)  #: status of each call, and its value or error
+    ids: list[str] = field(default_factory=list)  #: canonical id of each call
+    text: str = ""  #: the last response's text
+    messages: list[dict[str, Any]] = field(default_factory=list)  #: the conversation in the provider's format
+    responses: list[bytes] = field(default_factory=list)  #: the bytes of each response
+    #: what happened in an eager run, in this order, with the seconds since the request
     moments: dict[str, float] = field(default_factory=dict)
-    problem: str | None = None
+    problem: str | None = None  #: a sentence on the error, or None
 
     def differences(self) -> Iterator[str]:
         """Return the differences from the script, one sentence each."""

@@ -13,14 +13,18 @@ their first event:
   streamkit gateway --upstream anthropic --upstream openai_compatible=http://localhost:8000/v1#qwen3
 
 With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own; without it
-only this computer is served. Ctrl-C lets open responses end.
+only this computer is served. Clients carry opaque state of the upstreams, signed with the key in the variable
+STREAMKIT_GATEWAY_STATE_KEY or in the file --state-key; without either a restart drops it. Ctrl-C lets open responses
+end.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
+import secrets
 import socket
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -61,7 +65,6 @@ __all__ = [
     "read_config",
     "run",
 ]
-
 
 _VERSION = re.compile(r"/(?:v\d\w*|api)(?=/)")  # of a path, Ollama's included
 _FIELDS = ("provider", "base-url", "key-variable", "model", "models", "first-event-timeout")
@@ -218,6 +221,7 @@ def _read_table(table: Any, first_event_timeout: float | None) -> ConfiguredUpst
 
 
 _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
+_STATE_KEY_VARIABLE = "STREAMKIT_GATEWAY_STATE_KEY"
 _PORT = 8700
 _FILES = 8192  # enough for the most responses that the gateway serves at the same time
 _MOST_CHANGES = 1000  # that are printed; some name an id
@@ -265,6 +269,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_record_argument(parser)
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
+    parser.add_argument(
+        "--state-key",
+        metavar="FILE",
+        help="the file with the key that signs the opaque state that clients carry, made if there is none; of several"
+        f" lines the first one signs; {_STATE_KEY_VARIABLE} goes before it",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -279,25 +289,44 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
     if not options.require_key and not is_loopback(options.host):
         raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
+    state_keys = read_state_keys(options.state_key)
     _allow_open_files()
     listening = listen(options.host, options.port)
-    secrets = [*(upstream.key or "" for upstream in upstreams), key or ""]
-    notes = Notes(secrets=secrets)
+    hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *state_keys]
+    notes = Notes(secrets=hidden)
     is_observed = options.tap is not None or options.record is not None
-    with terminated_in_order(), listening, observation(options.tap, options.record, secrets, notes.print) as observer:
+    with terminated_in_order(), listening, observation(options.tap, options.record, hidden, notes.print) as observer:
         required = key if options.require_key else None
-        arguments = upstreams, required, listening, observer if is_observed else None, notes
+        arguments = upstreams, required, state_keys, listening, observer if is_observed else None, notes
         has_uvloop = find_spec("uvloop") is not None  # not on Windows
         anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
     return 0
 
 
-def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
-    """Return the upstreams in the order in which they are asked.
+def read_state_keys(path: str | None) -> list[str]:
+    """Return the keys that sign the state that clients carry: of the environment, else of a file; none without both.
 
     Raises:
-        UsageError: there is none, or one cannot be asked.
+        UsageError: the file can neither be read nor made, or has no key.
     """
+    text = read_key(_STATE_KEY_VARIABLE)
+    if text is None and path is not None:
+        try:
+            with (
+                contextlib.suppress(FileExistsError),
+                os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
+            ):
+                file.write(f"{secrets.token_hex(32)}\n")
+            text = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UsageError(f"--state-key {path} cannot be used: {problem}") from None
+        if not text.split():
+            raise UsageError(f"--state-key {path} has no key: remove the file, and one is made")
+    return (text or "").split()
+
+
+def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
+    """Return the upstreams in the order in which they are asked; raise UsageError if there is none."""
     timeout: float | None = options.first_event_timeout
     upstreams = []
     if options.provider is not None:
@@ -318,6 +347,7 @@ def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
 async def _serve(
     upstreams: Sequence[ConfiguredUpstream],
     key: str | None,
+    state_keys: Sequence[str],
     listening: socket.socket,
     observer: Observer | None,
     notes: Notes,
@@ -349,11 +379,14 @@ async def _serve(
             key=key,
             report=report,
             observer=observer,
+            state_key=state_keys or secrets.token_bytes(32),
         )
         first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
         notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
         for number, other in enumerate(others, 2):
             notes.print(f"upstream {number}, if those before it fail: {other}")
+        if not state_keys:
+            notes.print("a restart drops the opaque state of open conversations: --state-key FILE keeps its key")
         await serve_until_signal(gateway, listening, notes.print)
 
 

@@ -52,11 +52,7 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 
 class _JoinedHeadTransport:
-    """A transport whose writes of a head wait for the next write, at most until the event loop has control.
-
-    Args:
-        transport: the transport of the connection, which does everything else.
-    """
+    """A transport whose writes of a head wait for the next write, at most until the event loop has control."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport

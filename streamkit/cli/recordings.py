@@ -27,7 +27,6 @@ __all__ = [
     "read_parts",
 ]
 
-
 AUTO = "auto"  #: the value of ``--provider`` for detection
 _READ_SIZE = 65536  # bytes
 _HEAD_SIZE = 4096  # bytes that must suffice to detect the provider
@@ -66,11 +65,7 @@ def read_parts(source: BinaryIO) -> Iterator[bytes]:
 
 
 def detect_provider(provider: str, parts: Iterable[bytes]) -> tuple[str, Iterator[bytes]]:
-    """Return the provider of a stream, and all of its bytes.
-
-    Args:
-        provider: its name, or `AUTO`.
-        parts: the bytes of the stream, of which as many are read as detection needs.
+    """Return the provider of a stream, and all of its bytes; with `AUTO` as many are read as detection needs.
 
     Raises:
         NotAStreamError: the bytes are of no known provider.
@@ -99,25 +94,16 @@ def _describe(head: bytes) -> str:
 
 
 class RecordedExchange(NamedTuple):
-    """The files of a recording.
+    """The files of a recording."""
 
-    Attributes:
-        response: the file of the response; None if there was none.
-        facts: what ``--record`` wrote about the exchange; None for a capture.
-        request: the body of the request, if it was recorded.
-    """
-
-    response: Path | None
-    facts: ExchangeFacts | None
-    request: bytes | None
+    response: Path | None  #: the file of the response; None if there was none
+    facts: ExchangeFacts | None  #: what ``--record`` wrote about the exchange; None for a capture
+    request: bytes | None  #: the body of the request, if it was recorded
 
     def begin(self, key: int, provider: str, parts: Iterable[bytes]) -> tuple[ObservedExchange, Iterator[bytes]]:
-        """Return the exchange before its response, and the bytes of the response.
+        """Return the exchange of this number before its response, and the bytes of the response.
 
-        Args:
-            key: the number of the exchange.
-            provider: the provider of the response, or `AUTO`: that of the facts, else by the first bytes.
-            parts: the bytes of the response.
+        With `AUTO` the provider is that of the facts, else it is known by the first bytes.
 
         Raises:
             NotAStreamError: no provider is known.
@@ -177,10 +163,7 @@ class RecordedExchange(NamedTuple):
 
 
 def find_recording(path: Path) -> RecordedExchange:
-    """Return the recording that a file is part of.
-
-    Args:
-        path: a response, or the facts of an exchange.
+    """Return the recording that a file is part of: a response, or the facts of an exchange.
 
     Raises:
         OSError: a file cannot be read.

@@ -23,6 +23,7 @@ from streamkit.cli.recordings import (
 )
 from streamkit.cli.terminal import OutputError, escape_line
 from streamkit.errors import UsageError
+from streamkit.reading.stream_file import create_private
 from streamkit.values.redaction import redact
 
 __all__ = ["configure", "run"]
@@ -53,8 +54,10 @@ def run(options: argparse.Namespace) -> int:
             code = 2
     if not exchanges:
         raise UsageError("no file is a recorded stream, so there is nothing to report")
+    page = build_report(exchanges).encode()
     try:
-        options.output.write_text(build_report(exchanges), encoding="utf-8")
+        with create_private(options.output) as file:
+            file.write(page)
     except OSError as error:
         raise OutputError(str(options.output), error) from None
     count = "1 response" if len(exchanges) == 1 else f"{len(exchanges)} responses"

@@ -36,7 +36,6 @@ __all__ = [
     "terminated_in_order",
 ]
 
-
 #: Seconds until the thread of a server is left alone. It ends in one or two; its socket must not be closed before.
 _PATIENCE = 30
 _GRACE = 30  # seconds in which open responses may end after Ctrl-C
@@ -103,10 +102,7 @@ def server_settings() -> dict[str, Any]:
 def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None] | None = None) -> Iterator[None]:
     """Serve an application in a thread with another event loop, so that it cannot delay another server.
 
-    Args:
-        app: the ASGI application.
-        listening: the socket.
-        end: ends the responses that do not end by themselves.
+    *end* ends the responses that do not end by themselves.
     """
     import uvicorn
 
@@ -127,14 +123,7 @@ def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None]
 async def serve_until_signal(
     app: Any, listening: socket.socket, report: Callable[[str], None], **settings: Any
 ) -> None:
-    """Serve an application until a signal, then let its open responses end.
-
-    Args:
-        app: the ASGI application.
-        listening: the socket.
-        report: prints a line.
-        settings: further ones of uvicorn.
-    """
+    """Serve an application until a signal, then let its open responses end; *settings* are further ones of uvicorn."""
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -195,13 +184,7 @@ def add_record_argument(parser: argparse.ArgumentParser) -> None:
 def observation(
     page_port: int | None, folder: Path | None, secrets: Sequence[str], report: Callable[[str], None]
 ) -> Iterator[ExchangeObserver]:
-    """Serve the page and open the folder; yield the observer.
-
-    Args:
-        page_port: the port of the page; None for no page.
-        folder: the folder of recordings; None for none.
-        secrets: texts that are masked.
-        report: prints a line.
+    """Serve the page and open the folder of recordings, if wanted; yield the observer, which masks the secrets.
 
     Raises:
         UsageError: the port cannot be served, or the folder cannot be created.

@@ -39,20 +39,12 @@ _LONGEST_HEADER = 65_536  # bytes; aiohttp's own limit is 8,190, which a content
 
 
 class UpstreamResponse:
-    """A response as `streamkit.read` takes it.
-
-    Args:
-        response: aiohttp's, open.
-
-    Attributes:
-        status_code: the HTTP status.
-        headers: the headers; the case of their names does not matter.
-    """
+    """A response of aiohttp, which is open, as `streamkit.read` takes it."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._content = response.content
-        self.status_code: int = response.status
-        self.headers: Mapping[str, str] = response.headers
+        self.status_code: int = response.status  # the HTTP status
+        self.headers: Mapping[str, str] = response.headers  # the headers; the case of their names does not matter
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
         """Yield the parts of the body, decompressed, as they arrive.
@@ -148,12 +140,7 @@ def open_client() -> aiohttp.ClientSession:
 
 
 def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[str, str]) -> Ask:
-    """Return the function that asks an upstream.
-
-    Args:
-        client: the HTTP client.
-        address: the base URL.
-        headers: those of every request, such as the key.
+    """Return the function that asks the upstream of an address (the base URL), with headers of every request (the key).
 
     Raises:
         UsageError: the proxy that the environment names for the address cannot be used.
@@ -161,7 +148,11 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
     proxy = _find_proxy(URL(address))
 
     async def post(request: UpstreamRequest) -> aiohttp.ClientResponse:
-        body, get_time = _encode_body(request.body), asyncio.get_running_loop().time
+        get_time = asyncio.get_running_loop().time
+        try:  # in a tenth of the time of ``json.dumps``: the body of a coding client has hundreds of kilobytes
+            body = msgspec.json.encode(request.body)
+        except UnicodeEncodeError:  # half of a surrogate pair, which ``json.dumps`` escapes
+            body = json.dumps(request.body, separators=(",", ":")).encode()
         while True:
             _is_kept.set(False)
             started = get_time()
@@ -187,12 +178,7 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
 
 
 class _Asking:
-    """The opening of one response, within a time limit; a class costs less than a generator's context manager.
-
-    Args:
-        post: sends a request, and returns the response when it begins.
-        request: the request.
-    """
+    """The opening of one response, within a time limit; a class costs less than a generator's context manager."""
 
     __slots__ = ("_post", "_request", "_response")
 
@@ -212,14 +198,6 @@ class _Asking:
 
     async def __aexit__(self, *raised: Any) -> None:
         await self._response.__aexit__(*raised)
-
-
-def _encode_body(body: Mapping[str, Any]) -> bytes:
-    """Return a body as JSON, in a tenth of the time of ``json.dumps``: a coding client's has hundreds of kilobytes."""
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:  # half of a surrogate pair, which ``json.dumps`` escapes
-        return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _describe_no_response(error: aiohttp.ClientResponseError) -> str:

@@ -79,15 +79,12 @@ class RunsCalls(Protocol):
     @property
     def layout(self) -> ThreadLayout:
         """The layout of each stream's calls and results."""
-        ...
 
     async def add(self, calls: Round, stream: Stream) -> None:
         """Add the calls of a stream that has ended, and wait while too many calls wait."""
-        ...
 
     def close(self) -> None:
         """Declare that no stream follows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

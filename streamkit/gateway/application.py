@@ -29,8 +29,9 @@ from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.client import BodyRefused, ClientStream, has_key, is_from_another_site, read_body, run_watched
 from streamkit.gateway.routes import Route, client_provider, find_mounted_route
-from streamkit.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
 from streamkit.gateway.token_counts import can_count, count_tokens
+from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
 from streamkit.providers.writing.encoding import CONTENT_TYPES
 from streamkit.reading.source_failure import is_io_failure
@@ -56,9 +57,10 @@ class GatewayLimits:
     """Limits of the requests of clients.
 
     Attributes:
-        body: bytes of a request's body; a longer one is refused with status 413.
+        body: bytes of a request's body, and of the stored items that it refers to; more is refused with status 413.
         requests: responses that are open at the same time; further requests are refused as overloaded (status 503).
-        stored: bytes of the latest responses of Responses clients, to which their later requests may refer.
+        stored: bytes of memory of the latest responses of Responses clients, to which their later requests may refer.
+        state: bytes of the carried state of one request, inflated; what is above is left out and reported.
         silence: seconds without anything to send after which a streamed response gets a heartbeat of the client's
             wire; None for no heartbeats.
 
@@ -69,6 +71,7 @@ class GatewayLimits:
     body: int = 64 * 1024 * 1024
     requests: int = 1000
     stored: int = 64 * 1024 * 1024
+    state: int = 32 * 1024 * 1024
     silence: float | None = 15.0
 
     def __post_init__(self) -> None:
@@ -85,9 +88,12 @@ class Gateway:
         limits: limits of the requests of clients.
         report: called with each `Exchange` at its end.
         observer: looks at each request and response while they pass, such as a tap.
+        state_key: signs the opaque state that clients carry, at least 16 bytes; of several keys the first one signs,
+            and all are accepted. All workers of a gateway need the same. Without one a key is made, and a restart drops
+            the state of open conversations.
 
     Raises:
-        UsageError: there is no upstream, or something else.
+        UsageError: there is no upstream, or something else, or a key is too short.
     """
 
     def __init__(
@@ -97,11 +103,19 @@ class Gateway:
         limits: GatewayLimits | None = None,
         report: Callable[[Exchange], None] | None = None,
         observer: Observer | None = None,
+        state_key: bytes | str | Sequence[bytes | str] | None = None,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
         limits = limits or GatewayLimits()
-        self._state = GatewayState(upstreams, key, limits, observer, StoredResponses(limits.stored))
+        if state_key is None:
+            state_key = secrets.token_bytes(32)
+            _log.warning(
+                "the opaque state that clients carry is signed with a key made at this start: a restart, and another"
+                " worker, drops it from open conversations; pass Gateway(state_key=...)"
+            )
+        carried = StateSettings(state_key, limits.state)
+        self._state = GatewayState(upstreams, key, limits, observer, StoredResponses(limits.stored), carried)
         self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -149,6 +163,7 @@ class GatewayState:
         limits: limits of the requests of clients.
         observer: looks at each request and response while they pass; None if nobody does.
         stored: the latest responses of clients of the Responses wire.
+        carried: the keys and the limit of carried state.
         open_requests: the services whose response has not ended.
     """
 
@@ -157,6 +172,7 @@ class GatewayState:
     limits: GatewayLimits
     observer: Observer | None
     stored: StoredResponses
+    carried: StateSettings
     open_requests: set[Service] = field(default_factory=set)
 
     @property
@@ -295,6 +311,8 @@ class Service:
             await self._ask_upstreams(body)
         except ReferenceNotFound as problem:
             await self._fail(404, str(problem), problem)
+        except ReferencesTooLarge as problem:
+            await self._fail(413, str(problem), problem)
         except UsageError as problem:
             if self._attempt is not None and problem is self._attempt.defect:
                 await self._fail_internally(problem)
@@ -326,9 +344,9 @@ class Service:
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         exchange.failures = failures = []
         if self._stored is not None:
-            body = self._stored.resolve(body)
+            body = self._stored.resolve(body, gateway.limits.body)
         for position, upstream in enumerate(gateway.upstreams, 1):
-            attempt = self._attempt = Attempt(upstream, self._route, body, self._headers, self._stored)
+            attempt = self._attempt = Attempt(upstream, self._route, body, self._headers, gateway.carried, self._stored)
             if gateway.observer is not None:
                 attempt.watch = partial(gateway.observer.watch, exchange, upstream)
             self._client = attempt.client

@@ -27,7 +27,9 @@ from streamkit.events import Event, Failed, Reasoning, ResponseStarted, UsageRep
 from streamkit.gateway.routes import Route, client_provider
 from streamkit.gateway.stored_responses import StoredResponses, refuse_references_to_openai
 from streamkit.gateway.translation.call_restorer import CallRestorer
-from streamkit.gateway.translation.opaque_state import StateCarrier, restore_state
+from streamkit.gateway.translation.opaque_state import StateCarrier
+from streamkit.gateway.translation.state_restorer import restore_state
+from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers, open_response
 from streamkit.history import ToolCallBlock
 from streamkit.providers.provider import Provider
@@ -55,6 +57,7 @@ class Attempt:
         route: the route of the client's request.
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
+        state: the keys and the limit of carried state.
         stored: where the response is stored for later requests; None if the client's wire has no references.
 
     Raises:
@@ -80,10 +83,12 @@ class Attempt:
         route: Route,
         body: Any,
         headers: Mapping[str, str],
+        state: StateSettings,
         stored: StoredResponses | None = None,
     ) -> None:
         self._upstream = upstream
         self._client_body = body
+        self._state = state
         self._stored = stored
         self._as_array = route.as_array
         target = providers.get(upstream.provider)
@@ -95,7 +100,7 @@ class Attempt:
         request = providers.parse_request(
             body, self.client, model=route.model, stream=route.stream, changes=self.changes
         )
-        contents = restore_state(request.contents, self.changes)
+        contents = restore_state(request.contents, state, self.changes)
         is_restored = not all(map(is_, contents, request.contents))
         self.request: Request = copy_with(request, contents=contents) if is_restored else request
         self.model: str = upstream.model_for(request.settings.model)
@@ -126,7 +131,9 @@ class Attempt:
                 framing="json_array" if self.request.stream and self._as_array else None,
                 usage_chunk=asks_for_usage(self._client_body),
             )
-            self.conversion = Conversion(self._upstream, self.target, self.client, self.request, self.model, writer)
+            self.conversion = Conversion(
+                self._upstream, self.target, self.client, self.request, self.model, writer, self._state
+            )
         return self.conversion
 
     async def parts(self, *, waits_for_content: bool = False) -> AsyncGenerator[bytes, None]:
@@ -231,6 +238,7 @@ class Conversion:
         request: the client's request.
         model: the upstream's model.
         writer: the writer of the client's response.
+        state: the keys of carried state.
 
     Attributes:
         turn: the upstream's response.
@@ -247,6 +255,7 @@ class Conversion:
         request: Request,
         model: str,
         writer: Writer,
+        state: StateSettings,
     ) -> None:
         self._upstream = upstream
         used_ids = [
@@ -260,7 +269,7 @@ class Conversion:
             used_ids=used_ids,
         )
         self._restorer = CallRestorer(request, target)
-        self._carrier = StateCarrier(client, self.turn.origin)
+        self._carrier = StateCarrier(client, self.turn.origin, state)
         # Models of OpenAI stream summaries only, so clients of Responses show no other reasoning: LiteLLM, LangChain
         # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
         kind = client.traits.reasoning_kind

@@ -41,6 +41,7 @@ __all__ = [
     "ClientStream",
     "has_key",
     "is_from_another_site",
+    "is_public_name",
     "read_body",
     "receive_within",
     "run_watched",
@@ -86,17 +87,18 @@ def is_from_another_site(headers: Mapping[str, str]) -> bool:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     host = headers.get("host", "").lower()
     # The gateway serves no page, so none can be of its own. One behind a proxy has an address with https.
-    return kind in _SENT_AT_ONCE or (origin.lower() == f"http://{host}" and _is_public_name(host))
+    return kind in _SENT_AT_ONCE or (origin.lower() == f"http://{host}" and is_public_name(host))
 
 
-def _is_public_name(host: str) -> bool:
-    """Return whether a host, with or without a port, may be a name of the public DNS."""
+def is_public_name(host: str) -> bool:
+    """Return whether a host in lower case, with or without a port, may be a name of the public DNS."""
     name, _, port = host.rpartition(":")
     name = (name if port.isdecimal() else host).removesuffix(".")
     try:
         ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
     except ValueError:
-        return "." in name and not name.endswith(".localhost")
+        # Never public: RFC 6761, RFC 6762, https://en.wikipedia.org/wiki/.internal (Docker's host.docker.internal)
+        return "." in name and not name.endswith((".localhost", ".local", ".internal"))
     return False
 
 

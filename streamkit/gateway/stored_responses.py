@@ -3,13 +3,13 @@
 Unless a request says ``"store": false``, its response is stored
 (https://platform.openai.com/docs/api-reference/responses/create), and a later request may have ``item_reference`` items
 (the AI SDK's default) or ``previous_response_id`` in its place. No upstream has the items, whose ids the gateway made,
-so the gateway keeps them: in memory, the oldest go first. A reference to one that is gone is refused as the API refuses
-it; left out, it would lose a part of the conversation silently. This module must not depend on ASGI.
+so the gateway keeps them: in memory, as JSON, the oldest go first. A reference to one that is gone is refused as the
+API refuses it; left out, it would lose a part of the conversation silently. This module must not depend on ASGI.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +18,24 @@ import msgspec
 
 from streamkit.errors import UsageError
 
-__all__ = ["ReferenceNotFound", "StoredResponses", "refuse_references_to_openai"]
+__all__ = ["ReferenceNotFound", "ReferencesTooLarge", "StoredResponses", "refuse_references_to_openai"]
 
 Json = dict[str, Any]
+
+#: Bytes of memory beside the JSON: of an item its object and places in three tables, of a response its id and place.
+_ITEM_SIZE = 400
+_RESPONSE_SIZE = 600
+_REFERENCE_SIZE = 8
+#: Items of a conversation that is stored; a model reads far fewer.
+_MOST_ITEMS = 50_000
 
 
 class ReferenceNotFound(UsageError):
     """A reference to a response or an item that is not stored."""
+
+
+class ReferencesTooLarge(UsageError):
+    """References to more than a body may have."""
 
 
 def refuse_references_to_openai(body: Any) -> None:
@@ -44,31 +55,42 @@ def refuse_references_to_openai(body: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A response: all items of its conversation, of which the last ones are its output."""
+    """A response: all items of its conversation as JSON, of which the last ones are its output."""
 
-    conversation: Sequence[Any]
+    conversation: Sequence[bytes]
     item_ids: Sequence[str]
-    size: int
 
 
 class StoredResponses:
-    """The latest responses.
+    """The latest responses, each item as JSON, which has a tenth of the memory of its objects.
+
+    Responses share the items that they have in common: clients send most of a conversation again with each request.
 
     Args:
-        limit: the most bytes of their JSON.
+        limit: the most bytes of memory.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
         self._responses: OrderedDict[str, _Stored] = OrderedDict()
-        self._items: dict[str, Json] = {}
+        self._items: dict[str, bytes] = {}  # by the item's id
+        self._shared: dict[bytes, bytes] = {}
+        self._counts: Counter[bytes] = Counter()  # how often the conversations have an item
 
-    def resolve(self, body: Any) -> Any:
+    def resolve(self, body: Any, limit: int) -> Any:
         """Return a request's body with the stored items in the place of references to them.
+
+        An item that is referred to several times is one object. Each reference counts all of its bytes, because what
+        is sent to the upstream has them.
+
+        Args:
+            body: the decoded body.
+            limit: the most bytes of the items that references resolve to.
 
         Raises:
             ReferenceNotFound: a referenced response or item is not stored.
+            ReferencesTooLarge: the items have more bytes.
         """
         if not isinstance(body, dict):
             return body
@@ -78,6 +100,10 @@ class StoredResponses:
         if not isinstance(previous, str) and not has_references:
             return body
         resolved: list[Any] = []
+        if isinstance(previous, str):
+            if (stored := self._responses.get(previous)) is None:
+                raise ReferenceNotFound(f"Previous response with id '{previous}' not found.")
+            resolved += stored.conversation
         for item in _as_items(given):
             if isinstance(item, dict) and item.get("type") == "item_reference":
                 if (kept := self._items.get(str(item.get("id")))) is None:
@@ -86,14 +112,15 @@ class StoredResponses:
                     )
                 item = kept
             resolved.append(item)
-        if isinstance(previous, str):
-            if (stored := self._responses.get(previous)) is None:
-                raise ReferenceNotFound(f"Previous response with id '{previous}' not found.")
-            resolved = [*stored.conversation, *resolved]
+        size = sum(len(item) for item in resolved if isinstance(item, bytes))  # no JSON of a client is bytes
+        if size > limit:
+            raise ReferencesTooLarge(f"the items that the body refers to have {size} bytes, this gateway takes {limit}")
+        decoded = {item: msgspec.json.decode(item) for item in {item for item in resolved if isinstance(item, bytes)}}
+        resolved = [decoded[item] if isinstance(item, bytes) else item for item in resolved]
         return {name: value for name, value in body.items() if name != "previous_response_id"} | {"input": resolved}
 
     def add(self, response_id: str, body: Json, output: Sequence[Json]) -> None:
-        """Store a complete response, unless its request forbids it.
+        """Store a complete response, unless its request forbids it, or it alone is above the limit.
 
         Args:
             response_id: the id that the client got.
@@ -102,19 +129,41 @@ class StoredResponses:
         """
         if body.get("store") is False:
             return
-        conversation = [*_as_items(body.get("input")), *output]
-        size = len(msgspec.json.encode(conversation))
-        if size > self._limit:
+        items = [*_as_items(body.get("input")), *output]
+        if len(items) > _MOST_ITEMS:
             return
-        item_ids = [item["id"] for item in output if isinstance(item.get("id"), str)]
-        self._responses[response_id] = _Stored(conversation, item_ids, size)
-        self._items.update((item["id"], item) for item in output if isinstance(item.get("id"), str))
-        self._size += size
+        own: dict[bytes, bytes] = {}
+        conversation: list[bytes] = []
+        size = _RESPONSE_SIZE
+        for item in items:
+            encoded = bytes(memoryview(msgspec.json.encode(item)))  # msgspec's own has up to a half more memory
+            if encoded not in own:
+                own[encoded] = encoded
+                size += len(encoded) + _ITEM_SIZE
+            if size > self._limit:
+                return
+            conversation.append(self._shared.get(encoded) or own[encoded])
+        first = len(items) - len(output)
+        ids = {item["id"]: first + place for place, item in enumerate(output) if isinstance(item.get("id"), str)}
+        self._items.update((item_id, conversation[place]) for item_id, place in ids.items())
+        self._responses[response_id] = _Stored(tuple(conversation), tuple(ids))
+        self._size += _RESPONSE_SIZE + _REFERENCE_SIZE * len(conversation) + _ITEM_SIZE * len(ids)
+        for encoded in conversation:
+            if encoded not in self._shared:
+                self._shared[encoded] = encoded
+                self._size += len(encoded) + _ITEM_SIZE
+            self._counts[encoded] += 1
         while self._size > self._limit:
             _, oldest = self._responses.popitem(last=False)
-            self._size -= oldest.size
+            self._size -= _RESPONSE_SIZE + _REFERENCE_SIZE * len(oldest.conversation)
             for item_id in oldest.item_ids:
                 self._items.pop(item_id, None)
+                self._size -= _ITEM_SIZE
+            for encoded in oldest.conversation:
+                self._counts[encoded] -= 1
+                if not self._counts[encoded]:
+                    del self._counts[encoded], self._shared[encoded]
+                    self._size -= len(encoded) + _ITEM_SIZE
 
 
 def _as_items(given: Any) -> list[Any]:

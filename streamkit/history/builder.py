@@ -54,7 +54,6 @@ __all__ = [
     "text_block",
 ]
 
-
 _TEXT_FIELDS: Final = frozenset({"text", "metadata"})
 _CALL_FIELDS: Final = frozenset({"id", "name", "parameters", "kind", "metadata"})
 _RESULT_FIELDS: Final = frozenset({"call_id", "name", "result", "status", "error", "metadata"})
@@ -194,13 +193,9 @@ class ContentBuilder:
     def text(
         self, speaker: str, text: Any, cache: CacheMark | None = None, *, extras: Mapping[str, Any] = _EMPTY
     ) -> bool:
-        """Add text if the value is text; empty text adds no block. Return True if the value is text.
+        """Add text if the value is text, with fields that the provider needs with the block (``extras``).
 
-        Args:
-            speaker: the speaker.
-            text: the value.
-            cache: its cache mark.
-            extras: fields that the provider needs with the block.
+        Empty text adds no block. Return True if the value is text.
         """
         if not isinstance(text, str):
             return False

@@ -131,10 +131,7 @@ def create_stored(model: type[AnyStored], /, **fields: Any) -> AnyStored:
 def store(model: type[AnyStored], values: dict[str, Any], given: Iterable[str]) -> AnyStored:
     """Return a content or block as `create_stored` does.
 
-    Args:
-        model: as there.
-        values: the values of all fields in order, which the object keeps.
-        given: the names of those that no default gave.
+    It keeps *values*, those of all fields in order; *given* are the names of those that no default gave.
     """
     stored = object.__new__(model)
     _set_fields(stored, values)
@@ -147,11 +144,8 @@ def store(model: type[AnyStored], values: dict[str, Any], given: Iterable[str]) 
 def create_block(model: type[AnyStored], /, **fields: Any) -> AnyStored:
     """Return a block of fields of known types: their values become JSON data, as in the constructor.
 
-    The constructor checks the types too, which takes longer than reading a message.
-
-    Args:
-        model: the type of the block.
-        fields: values of the declared types: all fields without a default, and ``metadata``.
+    The constructor checks the types too, which takes longer than reading a message. The fields are those of
+    `create_stored`.
     """
     if not are_plain_data(fields.values()):
         fields = {name: to_stored_data(value) for name, value in fields.items()}

@@ -29,7 +29,6 @@ __all__ = [
     "prepare_contents",
 ]
 
-
 _DICT = frozenset({dict})
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
 from streamkit.ids import is_canonical, normalize_to_history_tool_id
@@ -27,25 +28,15 @@ __all__ = ["NO_RESULT", "PairedCall", "PairedResult", "Pairing"]
 NO_RESULT = "No result: the call was not completed."
 
 
+@dataclass(slots=True, eq=False)
 class PairedCall:
-    """A call of the history.
+    """A call of the history."""
 
-    Attributes:
-        block: the original block.
-        repaired: the block in the repaired history.
-        turn: an object shared by all calls of one content.
-        number: its position among all calls and results.
-        result: its result, once one is found.
-    """
-
-    __slots__ = ("block", "number", "repaired", "result", "turn")
-
-    def __init__(self, block: ToolCallBlock, repaired: ToolCallBlock, turn: object) -> None:
-        self.block: ToolCallBlock = block
-        self.repaired: ToolCallBlock = repaired
-        self.turn: object = turn
-        self.number: int = 0
-        self.result: PairedResult | None = None
+    block: ToolCallBlock  #: the original block
+    repaired: ToolCallBlock  #: the block in the repaired history
+    turn: object  #: an object shared by all calls of one content
+    number: int = 0  #: its position among all calls and results
+    result: PairedResult | None = None  #: its result, once one is found
 
     @property
     def id(self) -> str:
@@ -53,23 +44,14 @@ class PairedCall:
         return self.repaired.id
 
 
+@dataclass(slots=True, eq=False)
 class PairedResult:
-    """A result of the history.
+    """A result of the history."""
 
-    Attributes:
-        block: the original block.
-        container: the segment of a ``tool`` content that contained it; None if it was in another content.
-        number: its position among all calls and results.
-        call: the call with which it is paired.
-    """
-
-    __slots__ = ("block", "call", "container", "number")
-
-    def __init__(self, block: ToolResponseBlock, container: object) -> None:
-        self.block: ToolResponseBlock = block
-        self.container: object = container
-        self.number: int = 0
-        self.call: PairedCall | None = None
+    block: ToolResponseBlock  #: the original block
+    container: object  #: the segment of a ``tool`` content that contained it; None if it was in another content
+    number: int = 0  #: its position among all calls and results
+    call: PairedCall | None = None  #: the call with which it is paired
 
     def matches_turn(self, turn: object) -> bool:
         """Return True if it is the result of a call of that turn."""
@@ -249,12 +231,7 @@ def _names_of_call(block: ToolCallBlock) -> Iterator[Hashable]:
 
 
 def _names_of_result(block: ToolResponseBlock, *, is_early: bool = False) -> Iterator[Hashable]:
-    """Yield the names by which a result's call may be known, the most certain first.
-
-    Args:
-        block: the result.
-        is_early: no earlier call has a name of it.
-    """
+    """Yield the names by which a result's call may be known, the most certain first."""
     if block.call_id:
         yield ("id", block.call_id)
         yield ("raw", block.call_id)

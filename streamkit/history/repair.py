@@ -109,26 +109,17 @@ def _is_valid(contents: Sequence[Content]) -> bool:
 
 
 class _Segment:
-    """A content, or the part of one that stays together.
-
-    Attributes:
-        source: the original content.
-        speaker: the speaker of the source, or ``ai`` for calls that were in another message.
-        blocks: its blocks without results, with the original calls.
-        calls: the calls among them.
-        results: the results in this part of a ``tool`` content.
-        is_complete: whether it is the complete source.
-    """
+    """A content, or the part of one that stays together."""
 
     __slots__ = ("blocks", "calls", "is_complete", "results", "source", "speaker")
 
     def __init__(self, source: Content, speaker: str, *, is_complete: bool = False) -> None:
         self.source = source
-        self.speaker = speaker
-        self.blocks: list[Block] = list(source.blocks) if is_complete else []
+        self.speaker = speaker  # of the source, or ``ai`` for calls that were in another message
+        self.blocks: list[Block] = list(source.blocks) if is_complete else []  # without results, with original calls
         self.calls: list[PairedCall] = []
-        self.results: list[PairedResult] = []
-        self.is_complete = is_complete
+        self.results: list[PairedResult] = []  # in this part of a ``tool`` content
+        self.is_complete = is_complete  # it is the complete source
 
     def with_blocks(self, blocks: list[Block]) -> Content:
         """Return a content like the source, with other blocks."""

@@ -33,11 +33,9 @@ _METADATA_FIELDS = ("annotations", "_meta", "meta", "metadata")  # the first thr
 
 
 def result_parts(result: Any, *, texts_alone: bool = False) -> list[ResultPart] | None:
-    """Return the parts of a result as blocks, in order; None if it is text or data.
+    """Return the parts of the result of a block as blocks, in order; None if it is text or data.
 
-    Args:
-        result: the ``result`` of a ``ToolResponseBlock``.
-        texts_alone: whether a list of nothing but text parts is parts too; otherwise it is data.
+    A list of nothing but text parts is data too, unless ``texts_alone``.
     """
     if not isinstance(result, list):
         return None
@@ -193,7 +191,6 @@ _OPENAI_RESPONSES_READERS: dict[str, PartReader] = {
     "input_image": _read_openai_image,
     "input_file": _read_openai_file,
 }
-
 
 # ---------------------------------------------------------------- Chat Completions, and Mistral's dialect of it
 

@@ -150,7 +150,13 @@ def _store(value: Any, conversion: _Conversion) -> Any:
     if isinstance(value, (bytearray, memoryview)):
         value = bytes(value)
     if isinstance(value, bytes):
-        return _convert_bytes(value)
+        media_type = sniff_media_type(value)
+        if media_type is None:
+            return bytes_as_text(value)
+        encoded = b64encode(value).decode()
+        if media_type.startswith("image/"):
+            return [to_stored_part(ImageBlock(data=to_data_url(encoded, media_type)))]
+        return [to_stored_part(FileBlock(media_type=media_type, data=encoded))]
     if isinstance(value, ResultPart):
         value = [value]
     if isinstance(value, (list, tuple)) and any(
@@ -197,16 +203,6 @@ def _to_parts(item: Any, conversion: _Conversion) -> list[dict[str, Any]]:
     return [{"type": "text", "text": stored if isinstance(stored, str) else _to_json(stored)}]
 
 
-def _convert_bytes(value: bytes) -> Any:
-    media_type = sniff_media_type(value)
-    encoded = b64encode(value).decode()
-    if media_type is not None and media_type.startswith("image/"):
-        return [to_stored_part(ImageBlock(data=to_data_url(encoded, media_type)))]
-    if media_type is not None:
-        return [to_stored_part(FileBlock(media_type=media_type, data=encoded))]
-    return bytes_as_text(value)
-
-
 def _to_image_url(data: str) -> str:
     """Return an image as a data URL if it is a data URL or bare base64 of a known format; else unchanged."""
     url = normalize_data_url(data)
@@ -239,11 +235,7 @@ def _to_data(value: Any, conversion: _Conversion | None = None) -> Any:
 
 
 class _Conversion:
-    """A conversion of one value to data.
-
-    Attributes:
-        unwritable: the objects that have neither data nor a text of their own.
-    """
+    """A conversion of one value to data; ``unwritable`` are the objects with neither data nor a text of their own."""
 
     def __init__(self) -> None:
         self.unwritable: list[Any] = []

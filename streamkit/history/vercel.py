@@ -83,28 +83,22 @@ def convert_to_vercel_messages(
     if version not in (4, 5, 6, 7):
         raise UsageError(f"version must be 4, 5, 6 or 7, not {version!r}")
     names: dict[str, str] = {}
-    messages = []
+    messages: list[dict[str, Any]] = []
     for content in contents:
         for block in content.blocks:
             if isinstance(block, ToolCallBlock):
                 names[normalize_to_openai_tool_id(block.id)] = block.name
-        message = _to_message(content, version, names if tool_names else None)
-        if message is not None:
-            messages.append(message)
+        responses = [block for block in content.blocks if isinstance(block, ToolResponseBlock)]
+        if responses:
+            parts = [_to_result_part(block, version, names if tool_names else None) for block in responses]
+            messages.append({"role": "tool", "content": parts})
+        elif content.speaker == "human":
+            messages.append({"role": "user", "content": _to_user_content(content.blocks, version)})
+        elif content.speaker == "ai":
+            messages.append({"role": "assistant", "content": _to_assistant_content(content.blocks, version)})
+        elif content.speaker == "system":
+            messages.append({"role": "system", "content": _join_texts(content.blocks)})
     return messages
-
-
-def _to_message(content: Content, version: int, names: dict[str, str] | None) -> dict[str, Any] | None:
-    responses = [block for block in content.blocks if isinstance(block, ToolResponseBlock)]
-    if responses:
-        return {"role": "tool", "content": [_to_result_part(block, version, names) for block in responses]}
-    if content.speaker == "human":
-        return {"role": "user", "content": _to_user_content(content.blocks, version)}
-    if content.speaker == "ai":
-        return {"role": "assistant", "content": _to_assistant_content(content.blocks, version)}
-    if content.speaker == "system":
-        return {"role": "system", "content": _join_texts(content.blocks)}
-    return None
 
 
 def _join_texts(blocks: Sequence[Block]) -> str:

@@ -16,6 +16,4 @@ if TYPE_CHECKING:
     from streamkit.output.growing import Growing
 
 __all__ = ["OUTPUT_TOOL", "Change", "Growing", "OutputType"]
-
-
 __getattr__, __dir__ = lazy_names(__name__, {"growing": ("Change", "Growing")})  # most runs have no structured output

@@ -31,8 +31,6 @@ from streamkit.output.output_type import OUTPUT_TOOL, OutputType, Shape
 from streamkit.output.partial_view import PartialView
 
 __all__ = ["Growing"]
-
-
 T = TypeVar("T")
 _STARTS = {
     "object": "{",

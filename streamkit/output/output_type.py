@@ -42,15 +42,11 @@ __all__ = [
     "Shape",
 ]
 
-
 T = TypeVar("T")
-
 
 #: The tool that a request makes the model call where the provider has no field for the schema of the output, and the
 #: member of the object that has the output where the schema must be an object's and the output is none.
 OUTPUT_TOOL = "final_output"
-
-
 _ILLEGAL_IN_NAME = re.compile("[^a-zA-Z0-9_-]+")
 _DEFINITION = re.compile(r"#/(?:\$defs|definitions)/")
 
@@ -170,8 +166,6 @@ def _read_type(output: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
 
 #: The result of `Shape.convert` for a value that is not of the type.
 NOT_SHOWN: Any = object()
-
-
 _PLAIN = (str, int, float, bool)
 _LISTS = (list, Sequence, MutableSequence)
 _SETS = (set, MutableSet, AbstractSet)
@@ -179,18 +173,7 @@ _DICTS = (dict, Mapping, MutableMapping)
 
 
 class Shape:
-    """What can be shown of one type.
-
-    Args:
-        annotation: the type.
-
-    Attributes:
-        kind: ``model`` (also a dataclass), ``dict``, ``list``, ``set``, ``any`` (plain data, shown as far as it is
-            there), or ``other`` (shown when it is complete, or when it is known which option of a union it is).
-        model: the class of a ``model``.
-        item: the annotation of the items of a ``list`` or a ``set``, or of the values of a ``dict``.
-        shows_open_text: a string that is still growing is a value of the type.
-    """
+    """What can be shown of one type."""
 
     __slots__ = (
         "_adapter", "_annotation", "_children", "_fields", "_options", "_roots", "_tag", "item", "kind",
@@ -205,10 +188,13 @@ class Shape:
         self._roots: tuple[Any, ...] = ()  # the root models around the value, outermost first
         self._options: list[Shape] = []  # those of a union that are containers
         self._tag: tuple[str, dict[str, Shape]] | tuple[()] | None = ()  # (): not determined yet
-        self.item: Any = Any
-        self.model: Any = None
+        self.item: Any = Any  # the annotation of the items of a ``list`` or a ``set``, or of the values of a ``dict``
+        self.model: Any = None  # the class of a ``model``
         options = _options(annotation)
+        # a string that is still growing is a value of the type
         self.shows_open_text: bool = any(option is str or _is_any(option) for option in options)
+        # ``model`` (also a dataclass), ``dict``, ``list``, ``set``, ``any`` (plain data, shown as far as it is there),
+        # or ``other`` (shown when it is complete, or when it is known which option of a union it is)
         self.kind: Literal["model", "dict", "list", "set", "any", "other"] = "other"
         if any(map(_is_any, options)):
             self.kind = "any"

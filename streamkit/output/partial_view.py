@@ -18,12 +18,7 @@ __all__ = ["PartialView"]
 
 
 class PartialView:
-    """A typed view of the value of a reader.
-
-    Args:
-        shape: the shape of the root.
-        reader: the reader; what it has read so far is applied at once.
-    """
+    """A typed view of the value of a reader, whose root has this shape; what it has read so far is applied at once."""
 
     __slots__ = ("_growing", "_levels", "_root", "_shape", "_undecided")
 
@@ -103,14 +98,7 @@ class PartialView:
         self._levels.append((container, shape))
 
     def _waits(self, change: Change, path: tuple[str | int, ...], union: Shape, waiting: list[Change]) -> bool:
-        """Return True if a change waits until it is known which option of a union of objects is open.
-
-        Args:
-            change: the change.
-            path: the path of the union's value.
-            union: its shape.
-            waiting: the changes that wait.
-        """
+        """Return True if a change waits until it is known which option of a union of objects is open."""
         size = len(path)
         if len(change.path) <= size:  # the object has ended, or another value replaces it
             self._undecided = None

@@ -69,17 +69,11 @@ __all__ = [
 
 
 class RequestReader(Struct, frozen=True):
-    """The functions that read the parts of a request's body, which they take away from its fields.
+    """The functions that read the parts of a request's body, which they take away from its fields."""
 
-    Attributes:
-        read_tools: returns the tools, for (fields, traits).
-        read_tool_choice: returns the tool choice.
-        read_settings: returns the settings by their neutral names.
-    """
-
-    read_tools: Callable[[BodyFields, Any], list[OfferedTool]]
-    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]
-    read_settings: Callable[[BodyFields, Any], dict[str, Any]]
+    read_tools: Callable[[BodyFields, Any], list[OfferedTool]]  #: returns the tools, for (fields, traits)
+    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]  #: returns the tool choice
+    read_settings: Callable[[BodyFields, Any], dict[str, Any]]  #: returns the settings by their neutral names
 
 
 class ParserModule(Protocol):
@@ -87,7 +81,6 @@ class ParserModule(Protocol):
 
     def create_parser(self, sink: Sink, traits: Any) -> Parser:
         """Return a parser of one turn that reports to ``sink``."""
-        ...
 
 
 class MessagesModule(Protocol):
@@ -95,7 +88,6 @@ class MessagesModule(Protocol):
 
     def render_messages(self, contents: Sequence[Content], traits: Any, options: RenderOptions) -> RenderedMessages:
         """Return a conversation as the provider's messages."""
-        ...
 
     def build_request(
         self,
@@ -108,11 +100,9 @@ class MessagesModule(Protocol):
         output: OutputType[Any] | None = None,
     ) -> dict[str, Any]:
         """Return the fields of a request's body that the conversation decides."""
-        ...
 
     def convert_media(self, block: Any, traits: Any) -> object:
         """Return an image or file in the form that a message has it."""
-        ...
 
 
 class ImporterModule(Protocol):
@@ -122,7 +112,6 @@ class ImporterModule(Protocol):
         self, messages: Sequence[dict[str, Any]], traits: Any, *, system: Any = None, changes: list[str] | None = None
     ) -> list[Content]:
         """Return the provider's own messages as history."""
-        ...
 
 
 class RequestsModule(Protocol):
@@ -130,19 +119,15 @@ class RequestsModule(Protocol):
 
     def read_tools(self, fields: BodyFields, traits: Any) -> list[OfferedTool]:
         """Take the tools of a body and return them."""
-        ...
 
     def read_tool_choice(self, fields: BodyFields, traits: Any) -> ToolChoice | None:
         """Take the tool choice of a body and return it."""
-        ...
 
     def read_settings(self, fields: BodyFields, traits: Any) -> dict[str, Any]:
         """Take the settings of a body and return them by their neutral names."""
-        ...
 
     def write_settings(self, writer: SettingsWriter, traits: Any) -> None:
         """Write the settings into the body."""
-        ...
 
 
 class WriterModule(Protocol):
@@ -150,15 +135,12 @@ class WriterModule(Protocol):
 
     def create_writer(self, traits: Any, options: WriterOptions) -> Writer:
         """Return a writer of one response."""
-        ...
 
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of a response to a request that failed."""
-        ...
 
     def error_event(self, status: int, message: str, code: str | None = None) -> bytes:
         """Return the frame that reports an error within a stream."""
-        ...
 
 
 #: Returns one chunk, as plain data, in the form that the parser of the wire expects.
@@ -256,13 +238,9 @@ class Provider:
         A tool's result may contain images and files (``rendering.media.media_parts``), or they may be next to it.
         They never raise ``UnsupportedContent``: text replaces them if necessary, and ``changes`` reports that.
 
-        Args:
-            contents: the conversation.
-            ids: the id policy.
-            model: the model that is requested; None if it is unchanged. Opaque state of another one is left out.
-            endpoint: the server that is requested; None if it is unchanged. Opaque state of another one is left out.
-            used_ids: ids of calls in messages that precede these contents; a call does not get one of them.
-            is_json_data: the values of all blocks are known to be JSON data, so they are not checked again.
+        The arguments are those of ``providers.render``, and ``used_ids``: ids of calls in messages that precede these
+        contents, which no call gets; ``is_json_data``: the values of all blocks are known to be JSON data, so they are
+        not checked again.
 
         Raises:
             UnsupportedContent: a user's image or file has a form that the provider does not accept.
@@ -423,15 +401,7 @@ class Provider:
         framing: Framing | None = None,
         usage_chunk: bool = True,
     ) -> Writer:
-        """Return a writer of one response: ``registry.writer`` describes it.
-
-        Args:
-            response_id: the id of the response; None: that of the first event that has one.
-            model: the model's name; None: the same.
-            stream: False: ``close`` returns one body, of a response that is not streamed.
-            framing: another framing that the provider supports; None for its usual one.
-            usage_chunk: whether the token counts may have a chunk without choices.
-        """
+        """Return a writer of one response: ``registry.writer`` describes it and the arguments."""
         from streamkit.providers.writing.wire_output import WriterOptions
 
         traits = self.traits if framing is None else replace(self.traits, framing=framing)
@@ -441,10 +411,8 @@ class Provider:
     def error_body(self, status: int, message: str, code: str | None = None) -> dict[str, Any]:
         """Return the JSON body of this provider's response to a request that failed.
 
-        Args:
-            status: the HTTP status.
-            message: the sentence for people.
-            code: the provider's own code, type or name of the error; None for the usual one of that status.
+        *message* is the sentence for people, *code* the provider's own code, type or name of the error; None for the
+        usual one of that HTTP status.
         """
         module: WriterModule = _import(self.package, "writer")
         return module.error_body(status, message, code)
@@ -477,11 +445,7 @@ class Provider:
 
 @cache
 def _import(package: str, name: str) -> Any:
-    """Return a module of a provider's package; it is found once, as an import looks at locks and the parent package.
-
-    Raises:
-        UsageError: the package has no such module.
-    """
+    """Return a module of a provider's package; it is found once, as an import looks at locks and the parent package."""
     try:
         return import_module(path := f"{package}.{name}")
     except ModuleNotFoundError as error:

@@ -54,7 +54,6 @@ __all__ = [
     "writer",
 ]
 
-
 ProviderName: TypeAlias = Literal[
     "anthropic",
     "azure_openai",
@@ -206,15 +205,11 @@ def message_formats() -> list[tuple[str, RateMessage]]:
 @lru_cache(maxsize=8)  # each request of a gateway asks for them; a registered name never gets another provider
 def _message_formats(provider_names: tuple[str, ...]) -> tuple[tuple[str, RateMessage], ...]:
     formats: dict[RateMessage, str] = {}
-    for provider in sorted(map(get, provider_names), key=_is_variant):
+    variants_last = sorted(map(get, provider_names), key=lambda each: each.package.rpartition(".")[2] != each.name)
+    for provider in variants_last:
         if provider.traits.rate_message is not Traits.rate_message:
             formats.setdefault(provider.traits.rate_message, provider.name)
     return tuple((name, rate) for rate, name in formats.items())
-
-
-def _is_variant(provider: Provider) -> bool:
-    """Return True unless the provider's package is named after it."""
-    return provider.package.rpartition(".")[2] != provider.name
 
 
 def detect(data: bytes) -> str | None:

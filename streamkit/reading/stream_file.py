@@ -7,6 +7,7 @@ module must not depend on turns or providers.
 
 from __future__ import annotations
 
+import os
 from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +22,18 @@ from streamkit.reading.sdk_objects import dump_chunk
 from streamkit.reading.source import BYTES
 from streamkit.values.redaction import redact
 
-__all__ = ["StreamFile"]
+__all__ = ["StreamFile", "create_private"]
 
 _MOST_PENDING = 16 * 1024 * 1024  # bytes without the end of a line; then what there is is written
+
+
+def create_private(path: Path) -> BinaryIO:
+    """Open a file for writing, emptied; one that did not exist can be read by its owner alone, whatever the umask is.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 class StreamFile:
@@ -49,7 +59,7 @@ class StreamFile:
         if self._is_closed:
             return
         if self._file is None:
-            self._file = self._path.open("wb")
+            self._file = create_private(self._path)
         if not isinstance(data, BYTES):
             chunk = dump_chunk(data) if not isinstance(data, dict) else data
             if chunk is not None:

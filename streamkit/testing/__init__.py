@@ -13,8 +13,7 @@ store of durable runs.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamkit.testing.conformance import (
     ConformanceError,
@@ -37,6 +36,7 @@ from streamkit.testing.script import (
     Stall,
     Status,
 )
+from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.testing.recording import Recording, record
@@ -71,22 +71,7 @@ __all__ = [
     "validate_request",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load on first use the server, which needs an extra, and what needs anyio."""
-    if name in ("Server", "serve"):
-        module = "streamkit.testing.server"
-    elif name in ("Recording", "record"):
-        module = "streamkit.testing.recording"
-    elif name == "check_run_store":
-        module = "streamkit.testing.run_stores"
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(module), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the lazily loaded names too."""
-    return sorted(set(globals()) | set(__all__))
+__getattr__, __dir__ = lazy_names(  # the server needs an extra, the others need anyio
+    __name__,
+    {"recording": ("Recording", "record"), "run_stores": ("check_run_store",), "server": ("Server", "serve")},
+)

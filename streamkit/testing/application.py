@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import responses as PHRASES  # noqa: N812 - a table of constants, and starlette has responses too
 from typing import Any
@@ -49,35 +50,21 @@ __all__ = [
     "reported_usage",
 ]
 
-
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """What a request asks for.
+    """What a request asks for."""
 
-    Attributes:
-        model: the model.
-        as_array: the response is to be one JSON array instead of events (Gemini without ``alt=sse``).
-    """
-
-    model: str
-    as_array: bool
+    model: str  #: the model
+    as_array: bool  #: the response is to be one JSON array instead of events (Gemini without ``alt=sse``)
 
 
 def parse_http_request(
     endpoint: Endpoint, method: str, path: str, query: Mapping[str, str], body: Any
 ) -> ParsedRequest | Status:
-    """Return what a request asks for, or the status with which it is refused.
-
-    Args:
-        endpoint: the provider's.
-        method: the HTTP method.
-        path: the path after the server's prefix.
-        query: the query's parameters.
-        body: the parsed body.
-    """
+    """Return what a request asks for, or the status with which it is refused; the path is that after the prefix."""
     match = re.fullmatch(endpoint.route, path)
     if match is None or method != "POST":
         return Status(404, f"this wire is asked by POST {endpoint.route_example}, not by {method} {path}")
@@ -96,10 +83,7 @@ def parse_http_request(
 def reported_usage(provider: Provider, body: Any, reply: Reply) -> Usage | None:
     """Return the tokens that a response reports; None if the provider reports them only when asked, and is not asked.
 
-    Args:
-        provider: the provider.
-        body: the parsed body of the request.
-        reply: the reply. If it states no usage, about four characters are one token, so that tests see figures.
+    If the reply states no usage, about four characters are one token, so that tests see figures.
     """
     if provider.traits.stream_usage and not asks_for_usage(body):
         return None
@@ -131,17 +115,7 @@ class ScriptedApplication:
     """An ASGI application that responds with the turns of a script; its arguments are those of ``serve``.
 
     Args:
-        script: the turns.
-        delta_size: characters in one delta of text or arguments.
-        delay: seconds between two chunks.
-        read_size: bytes in one chunk; None: one frame in each.
-        strict: whether to reject what the real provider would reject.
         disconnect: closes the connection of a request without ending its response.
-
-    Attributes:
-        requests: all requests, in the order in which they arrived.
-        third_party: the providers that are not registered, by name.
-        is_closing: the server closes the connections, so that no client is recorded as disconnected.
     """
 
     def __init__(
@@ -154,9 +128,9 @@ class ScriptedApplication:
         strict: bool,
         disconnect: Callable[[types.Scope], None],
     ) -> None:
-        self.requests: list[Request] = []
-        self.third_party: dict[str, Provider] = {}
-        self.is_closing = False
+        self.requests: list[Request] = []  # all requests, in the order in which they arrived
+        self.third_party: dict[str, Provider] = {}  # the providers that are not registered, by name
+        self.is_closing = False  # the server closes the connections, so that no client is recorded as disconnected
         self._player = ScriptPlayer(script)
         self._delta_size, self._delay, self._read_size, self._strict = delta_size, delay, read_size, strict
         self._disconnect = disconnect
@@ -184,20 +158,20 @@ class ScriptedApplication:
         if provider is None:
             known = ", ".join(sorted({*providers.names(), *self.third_party}))
             rejection = Status(404, f"no provider is at {request.path}: the path must begin with one of {known}")
-            await _reject_request(rejection, None, request, scope, receive, send)
+            await _reject_request(rejection, None, request)(scope, receive, send)
             return
         endpoint = provider.traits.endpoint
         parsed = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
         if isinstance(parsed, Status):
-            await _reject_request(parsed, provider, request, scope, receive, send)
+            await _reject_request(parsed, provider, request)(scope, receive, send)
             return
         violations = validate_request(provider, request.json, model=parsed.model) if self._strict else []
         if violations:
-            await _reject_request(Status(400, violations[0].message), provider, request, scope, receive, send)
+            await _reject_request(Status(400, violations[0].message), provider, request)(scope, receive, send)
             return
         turn = await self._player.next_turn(request)
         if isinstance(turn, Status):
-            await _reject_request(turn, provider, request, scope, receive, send)
+            await _reject_request(turn, provider, request)(scope, receive, send)
             return
         if isinstance(turn, RawBytes):
             content_type = turn.content_type or CONTENT_TYPES[provider.traits.framing]
@@ -219,7 +193,7 @@ class ScriptedApplication:
         except Exception as error:
             # The client gets the message, and the server continues.
             message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
-            await _reject_request(Status(500, message, retry=False), provider, request, scope, receive, send)
+            await _reject_request(Status(500, message, retry=False), provider, request)(scope, receive, send)
             return
         content_type = CONTENT_TYPES[provider.traits.framing]
         if parsed.as_array:
@@ -227,12 +201,9 @@ class ScriptedApplication:
         await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)
 
     def _provider(self, name: str) -> Provider | None:
-        if name in self.third_party:
-            return self.third_party[name]
-        try:
-            return providers.get(name)
-        except UnknownProvider:
-            return None
+        with suppress(UnknownProvider):
+            return self.third_party.get(name) or providers.get(name)
+        return None
 
     async def _stream(
         self,
@@ -275,15 +246,8 @@ async def _wait_for_disconnect(receive: types.Receive) -> None:
         pass
 
 
-async def _reject_request(
-    rejection: Status,
-    provider: Provider | None,
-    request: Request,
-    scope: types.Scope,
-    receive: types.Receive,
-    send: types.Send,
-) -> None:
-    """Send an error response in the provider's format."""
+def _reject_request(rejection: Status, provider: Provider | None, request: Request) -> responses.JSONResponse:
+    """Return an error response in the provider's format."""
     request.status = rejection.status
     message = rejection.message or PHRASES.get(rejection.status, f"HTTP status {rejection.status}")
     body: dict[str, Any] = {"error": {"message": message}}
@@ -298,11 +262,10 @@ async def _reject_request(
         headers["retry-after"] = f"{rejection.retry_after:g}"
     if not rejection.retry:
         headers["x-should-retry"] = "false"
-    await responses.JSONResponse(body, rejection.status, headers)(scope, receive, send)
+    return responses.JSONResponse(body, rejection.status, headers)
 
 
 def _json(body: bytes) -> Any:
-    try:
+    with suppress(RecursionError, ValueError):
         return msgspec.json.decode(body)
-    except (RecursionError, ValueError):
-        return None
+    return None

@@ -84,17 +84,12 @@ def every_cut(data: bytes, seed: int = 1) -> Iterator[list[bytes]]:
 
 
 class Case:
-    """One case file, and the checks of a provider against it.
-
-    Attributes:
-        provider: the provider to check.
-        path: the case file.
-        byte_files: the files of the same name with another suffix.
-    """
+    """One case file, and the checks of a provider against it."""
 
     def __init__(self, provider: Provider, path: Path) -> None:
-        self.provider = provider
-        self.path = path
+        self.provider = provider  # the provider to check
+        self.path = path  # the case file
+        # the files of the same name with another suffix
         self.byte_files: list[Path] = sorted(file for file in path.parent.glob(f"{path.stem}.*") if file != path)
 
     @cached_property
@@ -318,13 +313,7 @@ def _canonical_id(provider: str, raw_id: str, name: str, turn_key: str, index: i
 
 
 def encode_stream(chunks: Iterable[dict[str, Any]], traits: Traits, *, end_marker: str | None = None) -> bytes:
-    """Return chunks as the bytes of one body.
-
-    Args:
-        chunks: the chunks, as plain data.
-        traits: the provider's.
-        end_marker: the payload after the chunks, such as ``traits.end_marker``; None for none.
-    """
+    """Return chunks as the bytes of one body, then the end marker (such as ``traits.end_marker``) if it is not None."""
     if traits.framing == "json_array":
         return encode_json_array(chunks)
     frames = [encode_frame(chunk, traits) for chunk in chunks]

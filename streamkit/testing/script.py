@@ -131,7 +131,6 @@ _BLOCKS = (
     UnknownBlock,
 )
 
-
 #: A part of a reply.
 Item: TypeAlias = "str | Call | Reasoning | RawBytes | Stall | Disconnect | ErrorEvent | Block"
 
@@ -240,10 +239,8 @@ class Request:
 #: The response to one request; text stands for a reply with this text.
 ReplyLike: TypeAlias = Reply | Status | RawBytes | str
 
-
 #: A function that makes the response to a request.
 ReplyFactory: TypeAlias = Callable[[Request], ReplyLike | Awaitable[ReplyLike]]
-
 
 #: One response for each request, in order; or a function that makes all of them.
 Script: TypeAlias = Sequence[ReplyLike | ReplyFactory] | ReplyLike | ReplyFactory
@@ -306,31 +303,19 @@ Step: TypeAlias = bytes | Stall | Disconnect
 
 @dataclass(frozen=True, slots=True)
 class StreamRenderer:
-    """One reply rendered as one provider's stream.
+    """One reply rendered as one provider's stream."""
 
-    Attributes:
-        provider: the provider.
-        response_id: the id of the response.
-        model: the model of the response.
-        call_id: returns the provider's id of the n-th call; None if the wire has none or the encoder makes it.
-        delta_size: characters in a delta.
-        signature: the metadata with which the provider signs the first call of the reply.
-    """
-
-    provider: Provider
-    response_id: str
-    model: str
+    provider: Provider  #: the provider
+    response_id: str  #: the id of the response
+    model: str  #: the model of the response
+    #: returns the provider's id of the n-th call; None if the wire has none or the encoder makes it
     call_id: Callable[[int], str | None]
-    delta_size: int
+    delta_size: int  #: characters in a delta
+    #: the metadata with which the provider signs the first call of the reply
     signature: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, reply: Reply, usage: Usage | None = None) -> list[Step]:
-        """Return the frames of the reply, with what is between them at its position.
-
-        Args:
-            reply: the reply.
-            usage: the reported tokens; None if the stream has none.
-        """
+        """Return the frames of the reply, with what is between them at its position; without usage none is reported."""
         items = reply.items
         end = next((position for position, item in enumerate(items) if isinstance(item, Disconnect)), None)
         if end is not None and not _content_items(items[end:]):
@@ -392,11 +377,8 @@ class StreamRenderer:
                     pass
                 case _:
                     blocks.append(item)
-        return Content(
-            speaker="ai",
-            blocks=blocks,
-            metadata=self._metadata(model=self.model, response_id=self.response_id),
-        )
+        metadata = self._metadata(model=self.model, response_id=self.response_id)
+        return Content(speaker="ai", blocks=blocks, metadata=metadata)
 
     def _call(self, call: Call, raw_id: str | None, index: int) -> ToolCallBlock:
         metadata = self._metadata(raw_id=raw_id, **({} if index else self.signature))
@@ -426,7 +408,6 @@ def _content_items(items: Iterable[Item]) -> list[Item]:
 
 
 _BETWEEN_FRAMES = (Stall, Disconnect, RawBytes, ErrorEvent)
-
 
 # Two calls that no script makes. A reply with the one at a position, and with the other, gives two streams; the first
 # frame that differs is the frame of this position. They are calls, because every wire sends a call in its own frames.

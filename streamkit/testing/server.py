@@ -93,12 +93,7 @@ class Server:
         if not 0 <= delay < math.inf:
             raise UsageError(f"delay must be the seconds between two chunks, not {delay}")
         self._application = ScriptedApplication(
-            script,
-            delta_size=delta_size,
-            delay=delay,
-            read_size=read_size,
-            strict=strict,
-            disconnect=self._disconnect,
+            script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict, disconnect=self._disconnect
         )
         self.requests: list[Request] = self._application.requests
         self._state = ServerState()

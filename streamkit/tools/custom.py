@@ -1,11 +1,8 @@
 """Custom tools: the model writes free text, which may have to follow a grammar, instead of a JSON object.
 
 https://platform.openai.com/docs/guides/function-calling#custom-tools. Providers without custom tools are offered a
-function with one text. This module must not depend on providers.
-
-A provider's own declarations of tools: their names, and the check of ``Tool(fields=)``.
-
-This module must not depend on providers.
+function with one text. The names in a provider's own declarations of tools, and the check of ``Tool(fields=)``, are
+here too. This module must not depend on providers.
 """
 
 from __future__ import annotations
@@ -30,7 +27,6 @@ __all__ = [
     "text_parameter",
     "text_schema",
 ]
-
 
 #: The only parameter of a custom tool that is offered as a function.
 TEXT_FIELD = "input"
@@ -87,11 +83,7 @@ def check_custom(name: str, kind: CallKind, grammar: object, *, has_schema: bool
 
 
 def text_parameter(name: str, schema: dict[str, Any]) -> str:
-    """Return the name of the parameter that takes the text.
-
-    Args:
-        name: the tool's name.
-        schema: the schema of the function's parameters.
+    """Return the name of the parameter that takes the text, from the schema of a function's parameters.
 
     Raises:
         UsageError: the function has not exactly one parameter, or one that takes no text.

@@ -44,7 +44,6 @@ __all__ = [
     "without_titles",
 ]
 
-
 #: How the function is called: an async one is awaited; a generator's last value is its result.
 FunctionKind: TypeAlias = Literal["sync", "async", "generator", "async_generator"]
 
@@ -85,8 +84,6 @@ def kind_of(function: Callable[..., Any] | None) -> FunctionKind:
 
 
 _SECTION = re.compile(r"(Args|Arguments|Parameters):\s*")
-
-
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
 
@@ -188,12 +185,7 @@ def context_parameter(tool: str, function: Callable[..., Any] | None) -> str | N
 
 
 def check_context_parameter(tool: str, parameter: inspect.Parameter, other: str | None) -> None:
-    """Check that the context, which is passed by keyword, reaches a function.
-
-    Args:
-        tool: the tool's name.
-        parameter: the parameter with the annotation ``ToolContext``.
-        other: the name of an earlier one.
+    """Check that the context, which is passed by keyword, reaches a function; ``other`` had the annotation before.
 
     Raises:
         UsageError: it does not.
@@ -261,9 +253,6 @@ class Signature:
         name: the tool's name, for messages.
         function: the function.
 
-    Attributes:
-        context_parameter: the name of the parameter that takes the ``ToolContext``, or None.
-
     Raises:
         UsageError: the function's parameters have no schema.
     """
@@ -273,7 +262,7 @@ class Signature:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._tool = name
         self._names: dict[str, str] = {}
-        self.context_parameter: str | None = None
+        self.context_parameter: str | None = None  # the name of the parameter that takes the ``ToolContext``, or None
         fields: dict[str, Any] = {}
         try:
             parameters = parameters_of(function)

@@ -44,12 +44,7 @@ _MISSING = object()
 
 
 def find_problems(value: Any, schema: Any) -> list[str]:
-    """Return what in a value breaks a schema, at most ``MAX_PROBLEMS`` sentences; none if it fits.
-
-    Args:
-        value: JSON data.
-        schema: the schema, to which references refer.
-    """
+    """Return what in JSON data breaks a schema, at most ``MAX_PROBLEMS`` sentences; none if it fits."""
     validator = _Validator(schema)
     try:
         return list(dict.fromkeys(validator.check(value, schema, "")))[:MAX_PROBLEMS]

@@ -131,21 +131,13 @@ def check_strict(name: str, parameters: Mapping[str, Any]) -> None:
 class StrictSchema:
     """The conversion of one schema to a target's form, and the counts of its contents.
 
-    Args:
-        subject: what has the schema, for messages, such as "tool search".
-        root: the schema.
-        profile: the target's profile.
-
-    Attributes:
-        properties: the number of properties; those of a definition count once.
-        optional: the number of properties that are not required.
-        unions: the number of properties with ``anyOf`` or several types.
+    ``subject`` names what has the schema in messages, such as "tool search".
     """
 
     def __init__(self, subject: str, root: Mapping[str, Any], profile: StrictProfile) -> None:
-        self.properties: int = 0
-        self.optional: int = 0
-        self.unions: int = 0
+        self.properties: int = 0  # the number of properties; those of a definition count once
+        self.optional: int = 0  # the number of properties that are not required
+        self.unions: int = 0  # the number of properties with ``anyOf`` or several types
         self._enum_values = 0
         self._schemas = 0
         self._subject = subject

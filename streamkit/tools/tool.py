@@ -344,6 +344,9 @@ def _check_options(tool: Tool) -> None:
         )
     if approval not in get_args(ApprovalPolicy):
         raise UsageError(f'tool {name}: approval must be "allow", "ask" or "deny", not {approval!r}')
+    for option in ("exclusive", "eager", "once", "ends_run", "strict"):
+        if not isinstance(value := getattr(tool, option), bool):  # "no" would be true
+            raise UsageError(f"tool {name}: {option} must be True or False, not {value!r}")
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and timeout > 0):
         raise UsageError(f"tool {name}: timeout must be a number of seconds above 0, not {timeout!r}")

@@ -28,7 +28,6 @@ __all__ = [
     "to_tools",
 ]
 
-
 #: What ``tools=`` takes: functions, tools, and a provider's own declarations (``{"type": "web_search"}``). It contains
 #: ``object`` because mypy infers ``list[object]`` for a list of two tools whose parameters differ: it joins no
 #: ``ParamSpec`` (``mypy/join.py``, ``visit_instance``). `to_tools` refuses everything else with a message.
@@ -275,12 +274,7 @@ _SHOWN = 100  # characters of the unknown name in a message
 
 
 def sort_by_similarity(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names, the most similar to *name* first; case is ignored.
-
-    Args:
-        name: a name of any length, of which the first 64 characters count.
-        known: the names of tools.
-    """
+    """Return the known names, the most similar to *name* first; case, and what follows 64 characters, are ignored."""
     names = list(known)
     compared, rest = names[:_COMPARED_NAMES], names[_COMPARED_NAMES:]
     matcher = SequenceMatcher(None, autojunk=False)

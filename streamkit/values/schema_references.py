@@ -25,7 +25,6 @@ __all__ = [
     "unescape_json_pointer",
 ]
 
-
 _URI_BYTES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 

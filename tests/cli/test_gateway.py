@@ -27,13 +27,20 @@ from streamkit.cli.gateway import (
     parse_upstream,
     print_exchange,
     read_config,
+    read_state_keys,
 )
 from streamkit.cli.terminal import Notes
 from streamkit.errors import UsageError
 from streamkit.gateway import Exchange
 from streamkit.testing import Reply, Stall, Status, serve
 
-VARIABLES = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "STREAMKIT_GATEWAY_KEY")
+VARIABLES = (
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "STREAMKIT_GATEWAY_KEY",
+    "STREAMKIT_GATEWAY_STATE_KEY",
+)
 UPSTREAM_KEY = "key-of-the-upstream"
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
 
@@ -69,6 +76,10 @@ def no_keys(monkeypatch):
         (["--upstream", "gemini=http://localhost:1#"], "--upstream takes PROVIDER[=URL][#MODEL]"),
         (["--upstream", "http://localhost:1"], "unknown provider 'http://localhost:1'"),
         (["--config", "/nothing.toml"], "/nothing.toml cannot be read: No such file"),
+        (
+            ["--base-url", "http://localhost:1", "--state-key", "/nothing/key"],
+            "--state-key /nothing/key cannot be used",
+        ),
         (["--first-event-timeout", "0"], "first-event-timeout must be a number of seconds above 0"),
     ],
 )
@@ -313,6 +324,34 @@ def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tupl
         process.communicate()
 
 
+def test_the_file_of_the_state_key_is_made_once_for_its_owner_alone(tmp_path, monkeypatch):
+    path = tmp_path / "key"
+    (key,) = read_state_keys(str(path))
+    assert len(bytes.fromhex(key)) == 32
+    if os.name != "nt":
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert read_state_keys(str(path)) == [key]
+    path.write_text(f"a-new-key-of-the-gateway\n{key}\n")
+    assert read_state_keys(str(path)) == ["a-new-key-of-the-gateway", key]
+    assert read_state_keys(None) == []
+    monkeypatch.setenv("STREAMKIT_GATEWAY_STATE_KEY", "one-key-of-the-variable another-key-of-the-variable")
+    assert read_state_keys(str(path)) == ["one-key-of-the-variable", "another-key-of-the-variable"]
+
+
+def test_a_state_key_that_can_be_guessed_is_refused_at_the_start(capsys, monkeypatch):
+    monkeypatch.setenv("STREAMKIT_GATEWAY_STATE_KEY", "short")
+    assert main(["gateway", "--provider", "anthropic", "--base-url", "http://localhost:1", "--port", "0"]) == 2
+    assert "at least 16 bytes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
+def test_a_file_without_a_state_key_is_refused(tmp_path, content):
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="--state-key"):
+        read_state_keys(str(path))
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
@@ -333,6 +372,7 @@ def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
     assert process.returncode == 130
     assert "waiting for 1 open response, at most 30 seconds; Ctrl-C again ends at once" in written
     assert "200  POST  /v1/chat/completions  openai_chat > anthropic claude-sonnet-4-5 (m)" in written
+    assert "a restart drops the opaque state of open conversations: --state-key FILE keeps its key" in written
     request = server.requests[0]
     assert request.headers["x-api-key"] == UPSTREAM_KEY
     assert request.json["model"] == "claude-sonnet-4-5"

@@ -297,6 +297,29 @@ def test_what_is_no_http_is_a_failed_connection(sent: bytes) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    """It could lead to a server that must not see the key, or the conversation."""
+
+    class Redirecting(Upstream):
+        elsewhere = ""
+
+        async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(f"HTTP/1.1 {status} X\r\nlocation: {self.elsewhere}/v1\r\ncontent-length: 0\r\n\r\n".encode())
+
+    async def main() -> None:
+        async with served() as other, served(kind=Redirecting) as upstream, open_client() as client:
+            assert isinstance(upstream, Redirecting)
+            upstream.elsewhere = other.address
+            turn = await ask(client, upstream)
+            assert turn.error is not None
+            assert turn.error.status == status
+            assert (other.connections, other.requests) == (0, [])
+
+    asyncio.run(main())
+
+
 def test_a_proxy_that_refuses_a_connection_is_named(monkeypatch) -> None:
     class Refusing(Upstream):
         async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,6 +1,6 @@
 """How each coding client is run once, without a terminal and without a network, against a gateway.
 
-The clients are installed by ``npm install`` in this folder, or in the one that ``STREAMKIT_CLIENTS`` names.
+The clients are installed by ``npm ci --ignore-scripts`` in this folder, or in the one that ``STREAMKIT_CLIENTS`` names.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ class CodingClient:
     """One client.
 
     Attributes:
-        package: its npm package.
+        package: the npm package with its program.
+        program: the program, under ``node_modules``.
         arguments: its arguments for (address of the gateway, prompt).
         environment: its environment for an address.
         files: the text of files by their path under its folder, for an address.
     """
 
     package: str
+    program: str
     arguments: Callable[[str, str], list[str]]
     environment: Callable[[str], dict[str, str]] = _nothing
     files: Callable[[str], dict[str, str]] = _nothing
@@ -49,7 +51,8 @@ class CodingClient:
 
 CODING_CLIENTS = {
     "claude": CodingClient(
-        package="@anthropic-ai/claude-code",
+        package="@anthropic-ai/claude-code-linux-x64",
+        program="@anthropic-ai/claude-code-linux-x64/claude",
         arguments=lambda url, prompt: ["-p", prompt, "--allowedTools", "Bash"],
         environment=lambda url: {
             "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -58,6 +61,7 @@ CODING_CLIENTS = {
     ),
     "codex": CodingClient(
         package="@openai/codex",
+        program=".bin/codex",
         arguments=lambda url, prompt: [
             "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5.1-codex",
             "-c", "model_provider=gw", "-c", f"model_providers.gw={_CODEX.format(url=url)}", prompt,
@@ -66,6 +70,7 @@ CODING_CLIENTS = {
     ),
     "gemini": CodingClient(
         package="@google/gemini-cli",
+        program=".bin/gemini",
         arguments=lambda url, prompt: ["-m", "gemini-2.5-pro", "--yolo", "-p", prompt],
         environment=lambda url: {
             "GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true",
@@ -73,7 +78,8 @@ CODING_CLIENTS = {
         files=lambda url: {"home/.gemini/settings.json": json.dumps(_GEMINI)},
     ),
     "opencode": CodingClient(
-        package="opencode-ai",
+        package="opencode-linux-x64",
+        program="opencode-linux-x64/bin/opencode",
         arguments=lambda url, prompt: ["run", prompt],
         environment=lambda url: {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
         files=lambda url: {
@@ -124,7 +130,7 @@ def run_client(name: str, url: str, prompt: str, project: str, folder: Path) -> 
     environment = {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb", "TMPDIR": str(home)}
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
-            [str(installation() / "node_modules" / ".bin" / name), *client.arguments(url, prompt)],
+            [str(installation() / "node_modules" / client.program), *client.arguments(url, prompt)],
             cwd=work,
             env={**environment, **client.environment(url)},
             stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """Claude Code, Codex, gemini-cli and opencode in a tool loop through the gateway, over upstreams of every wire.
 
 The upstream asks for the client's shell. The output has letters that only a shell that ran can have written. Without
-npm or the clients these tests are skipped: ``npm install`` in this folder, or ``STREAMKIT_CLIENTS``.
+npm or the clients these tests are skipped: ``npm ci --ignore-scripts`` in this folder, or ``STREAMKIT_CLIENTS``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Model:
 def test_a_coding_client_runs_a_tool_loop(client: str, provider: str, tmp_path: Path) -> None:
     number = version(client)
     if number is None:
-        pytest.skip(f"{CODING_CLIENTS[client].package} is not installed: npm install in tests/clients")
+        pytest.skip(f"{CODING_CLIENTS[client].package} is not installed: npm ci --ignore-scripts in tests/clients")
     where = f"{client} {number} over {provider}"
     model = Model(provider)
     reports: list[Exchange] = []

@@ -347,12 +347,22 @@ class Campaign:
                 results = [entry.entry if isinstance(entry, NestedEntry) else entry for entry in entries]
                 stored = [entry.result.call_id for entry in results if isinstance(entry, ResultEntry)]
                 # six calls of the run and two of the one inside, each with one result
-                never["results lost"] += len(set(stored)) != 8 or len(stored) != 8
+                if len(set(stored)) != 8 or len(stored) != 8:
+                    never["results lost"] += 1
+                    self._show(number, [f"entry {position}: {entry!r}" for position, entry in enumerate(entries)])
                 counted["calls with an unknown outcome"] += sum(
                     entry.result.status == "error" for entry in results if isinstance(entry, ResultEntry)
                 )
                 shown.difference_update(stored)
-        never["results lost"] += len(shown)
+        if shown:
+            never["results lost"] += len(shown)
+            print(f"results that were stored and are gone: {sorted(shown)}", file=sys.stderr)
+
+    def _show(self, number: int, entries: list[str]) -> None:
+        """Print what a run left behind."""
+        run_key = f"run-{number}"
+        log = [" ".join(words) for words in self._lines()]
+        print(f"{run_key}, in {self.folder.path}", *entries, *log, sep="\n", file=sys.stderr)
 
 
 def make_processes() -> ForkServerContext:

@@ -292,6 +292,31 @@ async def test_a_lease_is_confirmed_in_the_event_loop_of_the_run_that_has_it() -
     assert threads == [threading.get_ident()] * 6  # two requests and a call of each run
 
 
+@pytest.mark.parametrize("fails_at", [2, 3])
+async def test_an_unconfirmed_lease_inside_a_call_ends_the_run_around_it(fails_at: int) -> None:
+    """The call's error would be recorded if the lease came back, and the run inside would never be continued."""
+    confirmed, log = [], Log()
+
+    class Failing(Lease):
+        fence = 7
+
+        async def confirm(self) -> None:
+            confirmed.append(len(log.entries))
+            if len(confirmed) == fails_at + 1:  # after the request and the call of the run around it
+                raise Killed
+
+    async def append(entry: RunEntry) -> Lease:
+        await log.append(entry)
+        return Failing()
+
+    family = Family(1)
+    with pytest.raises(Killed):
+        await family.run(0, checkpoint=append, **START)
+    assert not any(entry.type == "result" for entry in log.entries)
+    run = await family.run(0, resume=RunState.from_entries(log.entries), checkpoint=log.append)
+    assert (run.text, len(family.paid)) == ("Done 0.", 1)
+
+
 def test_a_run_that_begins_during_a_cancel_does_not_end_before_those_around_it() -> None:
     order: list[str] = []
 

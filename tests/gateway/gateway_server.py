@@ -31,6 +31,7 @@ def serve_gateway(
     limits: GatewayLimits | None = None,
     reports: list[Exchange] | None = None,
     key: str | None = None,
+    state_key: Any = b"a key that all gateways of these tests have",
 ) -> Iterator[str]:
     """Yield the address of a gateway over these upstreams."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -45,6 +46,7 @@ def serve_gateway(
                 *(_upstream(http, target) for target in targets),
                 limits=limits,
                 key=key,
+                state_key=state_key,
                 report=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)

@@ -15,6 +15,7 @@ import httpx
 import openai
 import pydantic
 import pytest
+from carried_states import KEY
 from starlette.exceptions import HTTPException
 
 from streamkit.errors import UsageError
@@ -55,7 +56,7 @@ def send(
     upstreams = [Upstream(provider=provider, ask=ask) for ask in (asks if isinstance(asks, list) else [asks])]
 
     async def main() -> httpx.Response:
-        app = Gateway(*upstreams, report=reports.append)
+        app = Gateway(*upstreams, report=reports.append, state_key=KEY)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
             return await client.post(path, json={**QUESTION, **fields})
 
@@ -111,7 +112,7 @@ def test_a_request_that_the_next_upstream_cannot_get_is_the_clients_error() -> N
 
     async def main() -> httpx.Response:
         no_model = Upstream(provider="openai_chat", ask=opening(CHUNKS), models={"m": ""})
-        app = Gateway(Upstream(provider="openai_chat", ask=refuse), no_model, report=reports.append)
+        app = Gateway(Upstream(provider="openai_chat", ask=refuse), no_model, report=reports.append, state_key=KEY)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
             return await client.post("/v1/chat/completions", json=QUESTION)
 
@@ -198,7 +199,7 @@ class SdkStream:
 def test_the_stream_of_an_sdk_has_the_headers_of_its_response(is_observed: bool) -> None:
     async def main() -> httpx.Response:
         observer = ExchangeObserver() if is_observed else None
-        app = Gateway(Upstream(provider="openai_chat", ask=opening(SdkStream())), observer=observer)
+        app = Gateway(Upstream(provider="openai_chat", ask=opening(SdkStream())), observer=observer, state_key=KEY)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
             return await client.post("/v1/chat/completions", json={**QUESTION, "stream": True})
 
@@ -327,7 +328,7 @@ def test_a_task_of_ask_that_fails_beside_the_stream_ends_the_response(event_loop
             tasks.start_soon(fail_after_first_chunk)
             yield wait_after_first_chunk()
 
-    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append)
+    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append, state_key=KEY)
     anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
     assert b"this gateway failed: ExceptionGroup" in server.sent[-1]["body"]
     assert not server.sent[-1]["more_body"]
@@ -355,7 +356,7 @@ def test_a_connection_that_fails_to_close_after_its_client_has_left_is_no_defect
         finally:
             raise httpx.ReadError("reset")
 
-    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append)
+    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append, state_key=KEY)
     anyio.run(app, server.scope, receive, server.send, backend=event_loop)
     (report,) = reports
     assert (report.disconnected, report.error, caplog.text) == (True, None, "")
@@ -428,7 +429,7 @@ def test_a_server_that_refuses_what_is_sent_has_lost_its_client(
 ) -> None:
     reports: list[Exchange] = []
     server = Server(messages, stream=stream)
-    app = Gateway(Upstream(provider="openai_chat", ask=opening(generate_chunks)), report=reports.append)
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(generate_chunks)), report=reports.append, state_key=KEY)
     anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
     assert len(server.refused) == 1
     (report,) = reports
@@ -439,7 +440,7 @@ def test_a_web_socket_is_refused_without_an_exception() -> None:
     """Servers answer its end before it is accepted with 403, and an exception with 500 and a traceback in the log."""
     server = Server(100)
     reports: list[Exchange] = []
-    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS)), report=reports.append)
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS)), report=reports.append, state_key=KEY)
     anyio.run(app, {**server.scope, "type": "websocket"}, server.receive, server.send)
     assert [message["type"] for message in server.sent] == ["websocket.close"]
     assert reports == []
@@ -448,7 +449,7 @@ def test_a_web_socket_is_refused_without_an_exception() -> None:
 @pytest.mark.parametrize(("path", "status"), [("/v1/models", 200), ("/v1/embeddings", 404)])
 def test_a_response_to_head_has_no_body(path: str, status: int) -> None:
     server = Server(100)
-    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS), models={"m": "n"}))
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS), models={"m": "n"}), state_key=KEY)
     anyio.run(app, {**server.scope, "method": "HEAD", "path": path}, server.receive, server.send)
     start, body = server.sent
     assert (start["status"], body["body"], body.get("more_body", False)) == (status, b"", False)
@@ -466,7 +467,7 @@ def test_a_heartbeat_that_cannot_be_sent_ends_the_request(event_loop: str, caplo
         yield
 
     upstream = Upstream(provider="openai_chat", ask=hang)
-    app = Gateway(upstream, report=reports.append, limits=GatewayLimits(silence=0.01))
+    app = Gateway(upstream, report=reports.append, limits=GatewayLimits(silence=0.01), state_key=KEY)
     anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
     (report,) = reports
     assert (report.disconnected, report.error, caplog.text) == (True, None, "")
@@ -475,7 +476,9 @@ def test_a_heartbeat_that_cannot_be_sent_ends_the_request(event_loop: str, caplo
 def test_the_report_of_a_request_that_the_server_cancels_does_not_blame_the_upstream() -> None:
     reports: list[Exchange] = []
     server = Server(100, stream=True)
-    app = Gateway(Upstream(provider="openai_chat", ask=opening(wait_after_first_chunk)), report=reports.append)
+    app = Gateway(
+        Upstream(provider="openai_chat", ask=opening(wait_after_first_chunk)), report=reports.append, state_key=KEY
+    )
 
     async def main() -> None:
         task = asyncio.create_task(app(server.scope, server.receive, server.send))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -11,7 +13,7 @@ from gateway.gateway_clients import CITY, QUESTION, Json, read_turn
 from gateway.gateway_server import Target, serve_gateway
 
 from streamkit.gateway import Exchange, GatewayLimits
-from streamkit.gateway.stored_responses import ReferenceNotFound, StoredResponses
+from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve
 
 TOOLS = [{"type": "function", "name": "weather", "parameters": CITY, "strict": False}]
@@ -111,26 +113,106 @@ def test_a_response_that_broke_off_is_not_stored() -> None:
     assert response.status_code == 404
 
 
+LIMIT = 64 * 1024 * 1024
+
+
 def test_the_oldest_responses_go_first() -> None:
     item = {"type": "message", "role": "assistant", "content": "x" * 100}
-    stored = StoredResponses(1000)
+    stored = StoredResponses(10_000)
     for number in range(20):
-        stored.add(f"resp_{number}", {"input": "hi"}, [{**item, "id": f"msg_{number}"}])
-    stored.add("resp_large", {"input": "x" * 2000}, [])
+        stored.add(f"resp_{number}", {"input": f"hi {number}"}, [{**item, "id": f"msg_{number}"}])
+    stored.add("resp_large", {"input": "x" * 20_000}, [])
     kept = [number for number in range(20) if stored_response(stored, number)]
     assert kept == list(range(kept[0], 20))
     assert 2 <= len(kept) <= 8
     assert len(stored._items) == len(kept)
-    assert stored.resolve({"input": "hi"}) == {"input": "hi"}
-    assert stored.resolve([]) == []
+    assert len(stored._shared) == len(stored._counts) == 2 * len(kept)
+    assert stored.resolve({"input": "hi"}, LIMIT) == {"input": "hi"}
+    assert stored.resolve([], LIMIT) == []
+    stored.add("resp_none", {"input": "", "store": False}, [])
+    for number in range(20, 40):
+        stored.add(f"resp_{number}", {"input": "x" * (9000 - number)}, [])
+    assert len(stored._responses) == len(stored._shared) == 1
+    assert stored._size <= 10_000
 
 
 def stored_response(stored: StoredResponses, number: int) -> bool:
     try:
-        stored.resolve({"previous_response_id": f"resp_{number}"})
+        stored.resolve({"previous_response_id": f"resp_{number}"}, LIMIT)
     except ReferenceNotFound:
         return False
     return True
+
+
+def nothing(number: int) -> Any:
+    return [{} for _ in range(2_000)]
+
+
+def small_values(number: int) -> Any:
+    return [1_000 * number + value for value in range(1_000)]
+
+
+def small_objects(number: int) -> Any:
+    return [[{}] * 10_000 + [number]]
+
+
+def one_text(number: int) -> Any:
+    return f"{number:09}" * 5_000
+
+
+@pytest.mark.parametrize("make", [nothing, small_values, small_objects, one_text])
+def test_stored_responses_have_no_more_memory_than_their_limit(make: Callable[[int], Any]) -> None:
+    """60 MB of empty objects as JSON held 1,378 MB as objects."""
+    limit = 500_000
+    stored = StoredResponses(limit)
+    stored.add("resp", {"input": "hi"}, [])
+    tracemalloc.start()
+    try:
+        for number in range(30):
+            stored.add(f"resp_{number}", {"input": make(number)}, [{"type": "message", "id": f"msg_{number}"}])
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert stored._size <= limit
+    assert held <= limit + 20_000
+    assert stored_response(stored, 29)
+
+
+def test_a_conversation_that_is_sent_again_each_time_is_stored_once() -> None:
+    stored = StoredResponses(1_000_000)
+    body: Json = {"input": [{"role": "user", "content": "x" * 1000}]}
+    for number in range(200):
+        answer = {"type": "message", "id": f"msg_{number}", "content": "y" * 1000}
+        stored.add(f"resp_{number}", body, [answer])
+        body = {"input": [*body["input"], answer, {"role": "user", "content": f"{number}"}]}
+    assert all(stored_response(stored, number) for number in range(200))
+
+
+def test_an_item_that_is_referred_to_many_times_is_one_object() -> None:
+    """552 kB of references to one item became 600 MB."""
+    stored = StoredResponses(1_000_000)
+    stored.add("resp_1", {"input": "hi"}, [{"id": "msg_1", "content": "x" * 10_000}])
+    reference = {"type": "item_reference", "id": "msg_1"}
+    resolved = stored.resolve({"input": [reference] * 90, "previous_response_id": "resp_1"}, 1_000_000)["input"]
+    assert [item.get("id") for item in resolved] == [None, *["msg_1"] * 91]
+    assert len({id(item) for item in resolved[1:]}) == 1
+    with pytest.raises(ReferencesTooLarge, match="100"):
+        stored.resolve({"input": [reference] * 100}, 1_000_000)
+
+
+def test_what_references_resolve_to_counts_as_a_body() -> None:
+    with serve([Reply("x" * 1000), "Yes."]) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})
+        with serve_gateway(target, limits=GatewayLimits(body=10_000)) as url:
+            first = ask(url, QUESTION)
+            reference = {"type": "item_reference", "id": first["output"][0]["id"]}
+            responses = [
+                httpx.post(f"{url}/v1/responses", json={"model": "m", "input": [reference] * count})
+                for count in (20, 2)
+            ]
+    assert [response.status_code for response in responses] == [413, 200]
+    assert "this gateway takes 10000" in responses[0].json()["error"]["message"]
+    assert len(server.requests) == 2
 
 
 def test_the_limit_is_an_option() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from carried_states import SETTINGS
 
 from streamkit import Content, Turn, parse_request, render_request, writer
 from streamkit.calls import CallRef, ToolCall
@@ -27,7 +28,8 @@ from streamkit.events import (
     ToolCallStart,
 )
 from streamkit.gateway.translation.call_restorer import CallRestorer
-from streamkit.gateway.translation.opaque_state import StateCarrier, restore_state
+from streamkit.gateway.translation.opaque_state import StateCarrier
+from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.history import ReasoningBlock, ToolResponseBlock
 from streamkit.ids import canonical_tool_id
 from streamkit.providers import get
@@ -156,7 +158,7 @@ def run_round(client: str, name: str) -> Round:
     assert QUESTION in str(written)
     upstream = Turn(name, turn_key="up", endpoint=ENDPOINT)
     restorer = CallRestorer(request, name)
-    carrier = StateCarrier(client, {"provider": name, "endpoint": ENDPOINT, "model": UPSTREAMS[name].model})
+    carrier = StateCarrier(client, {"provider": name, "endpoint": ENDPOINT, "model": UPSTREAMS[name].model}, SETTINGS)
     live = writer(client, response_id="resp_client", model="m")
     parts: list[bytes] = []
     for data in upstream_bytes(name, is_custom=client in CUSTOM_CLIENTS):
@@ -186,7 +188,7 @@ def next_body(client: str, request: Request, turn: Turn) -> Json:
 def upstream_request(body: Json, client: str, name: str, **options: Any) -> tuple[str, list[Content]]:
     """Return what the upstream gets for a client's body, as JSON text, and the restored conversation."""
     request = parse_request(body, client)
-    restored = request.model_copy(update={"contents": restore_state(request.contents)})
+    restored = request.model_copy(update={"contents": restore_state(request.contents, SETTINGS)})
     options = {"endpoint": ENDPOINT, **options}
     written = render_request(restored, name, settings={"model": UPSTREAMS[name].model}, **options)
     return json.dumps(written, ensure_ascii=False), restored.contents

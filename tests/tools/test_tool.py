@@ -194,6 +194,7 @@ def test_an_invalid_tool_is_refused_with_the_reason() -> None:
     def contexts(*contexts: ToolContext) -> None: ...
     def two_contexts(city: str, context: ToolContext, other: ToolContext[int]) -> None: ...
 
+    _raises(weather, "tool weather: ends_run must be True or False, not 'yes'", ends_run="yes")
     _raises(positions, r"\*cities cannot be part of a schema")
     _raises(keywords, r"\*\*options cannot be part of a schema")
     _raises(positional, "'city' is positional-only")

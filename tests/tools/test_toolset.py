@@ -13,6 +13,7 @@ import pytest
 from streamkit import Content, ToolCall, UsageError, execute_tool_calls_batched, providers, render_request, run_loop
 from streamkit.history import TextBlock, ToolCallBlock
 from streamkit.tools import InvalidArguments, Tool, ToolContext, to_tools, tool
+from streamkit.tools.tool import ToolOptions
 from streamkit.tools.toolset import ToolSet
 
 
@@ -198,6 +199,9 @@ def test_options_are_changed_by_name() -> None:
     assert tools.configure("read", description="")[0].description == ""
 
 
+SWITCHES = [option for option, kind in ToolOptions.__annotations__.items() if "bool" in str(kind)]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -205,6 +209,8 @@ def test_options_are_changed_by_name() -> None:
         ({"timeout": 0}, "tool read: timeout must be"),
         ({"limit": 0}, "tool read: limit must be"),
         ({"conflicts_with": "write"}, "tool read: conflicts_with must be a list"),
+        *(({option: "no"}, f"tool read: {option} must be True or False, not 'no'") for option in SWITCHES),
+        ({"once": None}, "tool read: once must be True or False, not None"),
         ({"colour": "red"}, "tool read: unknown option 'colour'; the options are: approval, timeout"),
         ({"parameters": {}}, "tool read: unknown option 'parameters'"),
         ({"name": "x"}, r"rename\(\{old: new\}\)"),

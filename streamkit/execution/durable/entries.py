@@ -76,25 +76,16 @@ StoredUsage: TypeAlias = Annotated[Usage, *_struct(Usage)]
 
 
 class StoredResult(BaseModel):
-    """A result without its call, as data.
-
-    Attributes:
-        call_id: the canonical id of the call.
-        status: as in ``ToolResult``.
-        value: what the tool returned, as JSON data.
-        error: the sentence for the model.
-        metadata: as in ``ToolResult``.
-        cause: as in ``ToolResult``.
-    """
+    """A result without its call, as data."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
-    call_id: str
-    status: ResultStatus
-    value: Any = None
-    error: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    cause: ErrorCause | None = None
+    call_id: str  #: the canonical id of the call
+    status: ResultStatus  #: as in ``ToolResult``
+    value: Any = None  #: what the tool returned, as JSON data
+    error: str | None = None  #: the sentence for the model
+    metadata: dict[str, Any] = Field(default_factory=dict)  #: as in ``ToolResult``
+    cause: ErrorCause | None = None  #: as in ``ToolResult``
 
     @classmethod
     def from_result(cls, result: ToolResult) -> StoredResult:
@@ -142,19 +133,13 @@ class _RequestPart(_Entry):
 
 
 class HistoryChange(BaseModel):
-    """What replaces a part of a conversation, as a hook has changed it.
-
-    Attributes:
-        start: how many contents before it stay.
-        stop: the number of the first content after it that stays.
-        contents: what is between these from now on.
-    """
+    """What replaces a part of a conversation, as a hook has changed it."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
-    start: Annotated[int, Field(ge=0)]
-    stop: Annotated[int, Field(ge=0)]
-    contents: list[Content] = Field(default_factory=list)
+    start: Annotated[int, Field(ge=0)]  #: how many contents before it stay
+    stop: Annotated[int, Field(ge=0)]  #: the number of the first content after it that stays
+    contents: list[Content] = Field(default_factory=list)  #: what is between these from now on
 
     @classmethod
     def between(cls, before: Sequence[Content], after: Sequence[Content]) -> HistoryChange | None:
@@ -224,8 +209,7 @@ class ResponseEntry(_RequestPart):
     """A response that was read to its end, without an error. It is never requested again.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         round: the number of the round.
         pauses: how often the provider had paused before.
         provider: the provider that responded, which may be a fallback.
@@ -252,8 +236,7 @@ class ApprovalEntry(_Entry):
     """A person's decision on a call.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         call_id: the canonical id of the call.
         allow: whether it may run.
         arguments: the arguments to run it with, if they replace the model's.
@@ -289,8 +272,7 @@ class StartEntry(_Entry):
     """The start of a call of a ``Tool(once=True)``, stored before it. Without a result the call does not start again.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         call_id: the canonical id of the call.
     """
 
@@ -302,8 +284,7 @@ class ResultEntry(_Entry):
     """The one result of a call, which never runs again. It belongs to the call's id, whatever its position.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         result: the result, with the canonical id of its call.
     """
 
@@ -315,8 +296,7 @@ class ResumeEntry(_Entry):
     """The run was continued in a round that has calls without a result, before any of them runs.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         call_ids: the canonical ids of those that may have run before, and run once more.
     """
 
@@ -328,8 +308,7 @@ class MessageEntry(_Entry):
     """A content that was sent to the run, which the next request contains.
 
     Attributes:
-        run_key: the stable name of the run.
-        position: the place of the entry in the run's log.
+        run_key, position: as of every entry (`RequestEntry`).
         content: the content.
         mail_id: its id in the mailbox of the store, from which it is removed when the entry is stored; None if it was
             not there.
@@ -361,7 +340,6 @@ class NestedEntry(_Entry):
 RunEntry: TypeAlias = (
     RequestEntry | ResponseEntry | ApprovalEntry | StartEntry | ResultEntry | ResumeEntry | MessageEntry | NestedEntry
 )
-
 
 _entries: TypeAdapter[RunEntry] = TypeAdapter(Annotated[RunEntry, Field(discriminator="type")])
 

@@ -95,25 +95,13 @@ class _InnerLease(Lease):
 
 
 class Recorder:
-    """The entries of one run.
-
-    Args:
-        checkpoint: the caller's function.
-        run_key: the stable name of the run.
-        layout: the layout of calls and results.
-
-    Attributes:
-        deadline: when the time of the run is over, by the event loop's clock; infinity without a limit.
-        position: of the next entry.
-        lease: what the checkpoint has returned last; None if that was no lease.
-        outer: the checkpoint, if it stores the entries in the log of a run around this one.
-    """
+    """The entries of one run, which the caller's function stores."""
 
     def __init__(self, checkpoint: Checkpoint, run_key: str, layout: ThreadLayout) -> None:
         self._checkpoint = checkpoint
-        self.deadline = inf
-        self.position: int = 0
-        self.lease: Lease | None = None
+        self.deadline = inf  # when the time of the run is over, by the event loop's clock; infinity without a limit
+        self.position: int = 0  # of the next entry
+        self.lease: Lease | None = None  # what the checkpoint has returned last; None if that was no lease
         self._lock = anyio.Lock()
         self._is_cut_off = False  # an entry has taken too long
         self._interrupted: RunEntry | None = None  # may be stored: its checkpoint was cancelled
@@ -122,7 +110,9 @@ class Recorder:
         self._results: set[str] = set()  # the ids of calls whose results are recorded, of the current round
         self._approvals: set[str] = set()
         self._token: Any = None  # of the event loop of the run
-        self._inner_failure: Exception | None = None  # an entry of a run inside a call was not stored
+        # for a run inside a call an entry was not stored, or the lease not confirmed
+        self._inner_failure: Exception | None = None
+        # the checkpoint, if it stores the entries in the log of a run around this one
         self.outer: Checkpoint | None = None
 
     async def _record(self, kind: type[RunEntry], **fields: Any) -> None:
@@ -267,21 +257,22 @@ class Recorder:
         if self.outer is not None:  # the log is flat
             return self.outer
 
-        async def record(entry: RunEntry) -> None:
+        async def run_outer(function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
             try:
-                await self._record(NestedEntry, call_id=call_id, entry=entry)
+                await function(*arguments)
             except Exception as error:  # which that run's tool, or a tool around it, may take for its own failure
                 self._inner_failure = error
                 raise
 
         async def run_here(function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
             if current_token() == self._token:
-                await function(*arguments)
+                await run_outer(function, *arguments)
             else:  # that run has an event loop of its own, in the thread of a synchronous tool
-                await anyio.to_thread.run_sync(partial(from_thread.run, function, *arguments, token=self._token))
+                run = partial(from_thread.run, run_outer, function, *arguments, token=self._token)
+                await anyio.to_thread.run_sync(run)
 
         async def checkpoint(entry: RunEntry) -> Lease | None:
-            await run_here(record, entry)
+            await run_here(partial(self._record, call_id=call_id, entry=entry), NestedEntry)
             return None if self.lease is None else _InnerLease(self.lease.fence, partial(run_here, self.confirm))
 
         return checkpoint

@@ -41,42 +41,30 @@ __all__ = ["Replay"]
 
 @dataclass
 class Replay:
-    """A run after its entries so far.
+    """A run after its entries so far; what is a field of ``RunState`` too is described there.
 
     Args:
         first: the first entry, which has the conversation that the run began with.
 
     Attributes:
         context: what the current round's request was made from.
-        contents: what the run has added before the current round.
-        response: the response of the current round, once it was read.
-        results: the results of its calls, by the call's id.
-        approvals: the decisions on them, by the call's id.
-        started: the ids of its calls that must not start again.
-        attempts: how often they may have run, by the call's id, if that is more than once.
-        messages: the contents that were sent to the run since its last request.
-        nested: the entries of runs inside its calls.
-        nested_calls: how many calls the runs inside of calls have made, those of earlier rounds included.
-        usage: the tokens of all requests, one report each.
-        cost: what they have cost.
-        breaker: the failures of earlier rounds.
         shape: the layout of calls and results.
-        position: of the next entry.
     """
 
     first: RequestEntry
     contents: list[Content] = field(default_factory=list)
-    response: ResponseEntry | None = None
-    results: dict[str, StoredResult] = field(default_factory=dict)
-    approvals: dict[str, Approval] = field(default_factory=dict)
+    response: ResponseEntry | None = None  #: the response of the current round, once it was read
+    results: dict[str, StoredResult] = field(default_factory=dict)  #: the results of its calls, by the call's id
+    approvals: dict[str, Approval] = field(default_factory=dict)  #: the decisions on them, by the call's id
     started: list[str] = field(default_factory=list)
     attempts: Counter[str] = field(default_factory=Counter)
+    #: the contents that were sent to the run since its last request
     messages: list[Content] = field(default_factory=list)
     nested: list[NestedEntry] = field(default_factory=list)
     nested_calls: int = 0
     usage: list[Usage] = field(default_factory=list)
     cost: float = 0.0
-    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)  #: the failures of earlier rounds
     position: int = 1
 
     def __post_init__(self) -> None:

@@ -14,7 +14,6 @@ key)`` exclude that. This module must not depend on storage, nor on a clock: ``l
 
 from __future__ import annotations
 
-import hmac
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -35,9 +34,9 @@ from streamkit.history import Content, ToolCallBlock
 from streamkit.history.tool_results import exception_text
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.tools import Approval
+from streamkit.values.signatures import is_signed, sign
 
 __all__ = ["AnsweredState", "RunState"]
-
 
 # A run has few rounds and a state few levels; the limits only exclude what no run has written.
 _MAX_ROUND = 1_000_000
@@ -151,7 +150,7 @@ class RunState(BaseModel):
         signed: dict[str, Any] = {"state": data}
         if expires is not None:
             signed["expires"] = _check_time("expires", expires)
-        return json.dumps({**signed, "hmac_sha256": _sign(signed, key)})
+        return json.dumps({**signed, "hmac_sha256": sign(_signed_bytes(signed), _check_key(key)).hex()})
 
     @classmethod
     def load(cls, data: str | bytes, key: bytes | str | None = None, *, now: float | None = None) -> RunState:
@@ -171,17 +170,18 @@ class RunState(BaseModel):
             stored = json.loads(data)
         except (ValueError, TypeError, RecursionError):
             raise UsageError("the state is not JSON that RunState.dump() has written") from None
-        is_signed = isinstance(stored, dict) and "hmac_sha256" in stored
+        has_signature = isinstance(stored, dict) and "hmac_sha256" in stored
         if key is None:
-            if is_signed:
+            if has_signature:
                 raise UsageError("the state is signed: pass the key of RunState.dump(key) as load(data, key)")
             return cls.model_validate(stored)
-        if not is_signed:
+        if not has_signature:
             raise UsageError("the state is not signed: it was not written by RunState.dump(key)")
-        signature = stored.pop("hmac_sha256")
-        is_right = isinstance(signature, str) and hmac.compare_digest(
-            signature.encode("utf-8", "replace"), _sign(stored, key).encode()
-        )
+        try:
+            signature = bytes.fromhex(stored.pop("hmac_sha256"))
+        except (TypeError, ValueError):
+            signature = b""
+        is_right = is_signed(_signed_bytes(stored), signature, [_check_key(key)])
         if not is_right or not stored.keys() <= {"state", "expires"}:
             raise UsageError("the state was changed after it was signed, or was signed with another key: do not use it")
         expires = stored.get("expires")
@@ -297,15 +297,18 @@ def _check_time(name: str, seconds: Any) -> float:
     return seconds
 
 
-def _sign(data: Any, key: bytes | str) -> str:
+def _check_key(key: bytes | str) -> bytes:
     secret = key.encode() if isinstance(key, str) else key
     if not isinstance(secret, bytes) or not secret:
         raise UsageError("the key that signs a state must be bytes or a text that is not empty")
+    return secret
+
+
+def _signed_bytes(data: Any) -> bytes:
     try:  # in one form, since a database may order the keys of an object differently
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+        return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
     except RecursionError:
         raise UsageError("the state is nested too deeply") from None
-    return hmac.new(secret, text.encode(), "sha256").hexdigest()
 
 
 def _is_deeper_than(data: Any, limit: int) -> bool:

@@ -73,34 +73,22 @@ _GRACE = 0.2
 
 @dataclass(slots=True, eq=False)
 class ToolAttempt:
-    """One attempt to run a call.
+    """One attempt to run a call."""
 
-    Attributes:
-        prepared: the call.
-        deps: the tool's ``ToolContext.deps``.
-        turn: the turn that made the call.
-        report: gets ``ToolRunning``, progress, and the warning of a thread that does not stop.
-        around_call: called with the call and the function that calls the tool; None to call the tool itself.
-        number: of the attempt, from 1; ``ToolContext.attempt``.
-        fence: the number of the claim on a durable run.
-        is_canceled: ``cancel`` was called.
-        thread: that of a synchronous tool, once it was started.
-        is_abandoned: its thread did not stop when it should have.
-        is_over: it has its result or was canceled; its thread may continue, but reports nothing more.
-        result: the result; None before it has one, and if it was canceled.
-    """
-
-    prepared: PreparedCall
-    deps: Any
-    turn: Turn | None
-    report: Report
+    prepared: PreparedCall  #: the call
+    deps: Any  #: the tool's ``ToolContext.deps``
+    turn: Turn | None  #: the turn that made the call
+    report: Report  #: gets ``ToolRunning``, progress, and the warning of a thread that does not stop
+    #: called with the call and the function that calls the tool; None to call the tool itself
     around_call: AroundCall | None = None
-    number: int = 1
-    fence: int | None = None
-    thread: WorkerThread | None = field(default=None, init=False)
-    is_canceled: bool = field(default=False, init=False)
-    is_abandoned: bool = field(default=False, init=False)
+    number: int = 1  #: of the attempt, from 1; ``ToolContext.attempt``
+    fence: int | None = None  #: the number of the claim on a durable run
+    thread: WorkerThread | None = field(default=None, init=False)  #: that of a synchronous tool, once it was started
+    is_canceled: bool = field(default=False, init=False)  #: ``cancel`` was called
+    is_abandoned: bool = field(default=False, init=False)  #: its thread did not stop when it should have
+    #: it has its result or was canceled; its thread may continue, but reports nothing more
     is_over: bool = field(default=False, init=False)
+    #: the result; None before it has one, and if it was canceled
     result: ToolResult | None = field(default=None, init=False)
     # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
     _scope: anyio.CancelScope = field(default_factory=partial(anyio.move_on_after, None), init=False)
@@ -133,11 +121,7 @@ class ToolAttempt:
         await self.run_here(seconds)
 
     async def run_here(self, seconds: float | None) -> None:
-        """Run the tool within its time limit, in the current task, which nothing else may use; set ``result``.
-
-        Args:
-            seconds: as for ``run``.
-        """
+        """Run the tool as ``run`` does, but in the current task, which nothing else may use; set ``result``."""
         call, tool, scope = self.prepared.call, self.prepared.tool, self._scope
         task = current_asyncio_task()
         seconds = seconds if tool.timeout is None else tool.timeout
@@ -327,9 +311,7 @@ def _is_cancelled_from_outside() -> bool:
 async def _absorb_cancellations(task: asyncio.Task[Any], before: int) -> None:
     """Remove the cancellations that a tool has requested of its own task; they would end it as canceled.
 
-    Args:
-        task: the current task.
-        before: its count of requests before the tool ran; those of anyio's scopes are not counted any more.
+    *before* is its count of requests before the tool ran; those of anyio's scopes are not counted any more.
     """
     if task.cancelling() <= before or _is_cancelled_from_outside():
         return

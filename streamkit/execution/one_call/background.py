@@ -146,9 +146,6 @@ class CallTasks:
     Args:
         run: runs the call at a position in the current task.
         failed: called with an exception that ``run`` raised, unless the task was cancelled.
-
-    Attributes:
-        is_closed: no further call starts, nor one whose task has not begun.
     """
 
     def __init__(
@@ -165,7 +162,7 @@ class CallTasks:
         self._running = 0  # how many have not ended, on trio
         self._ended = anyio.Event()  # set when the last one has ended once closed, on trio
         self._to_begin: deque[int] = deque()  # positions of started calls whose tasks have not begun, on trio
-        self.is_closed = False
+        self.is_closed = False  # no further call starts, nor one whose task has not begun
 
     def start(self, position: int) -> None:
         """Start a call; do nothing once closed."""
@@ -344,10 +341,6 @@ class WorkerThread:
 
     Args:
         function: what to run, with the context variables of the caller of ``result``.
-
-    Attributes:
-        event_loop_thread: the identifier of the event loop's thread.
-        alive: the thread was started and has not returned.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -358,8 +351,8 @@ class WorkerThread:
         self._value: Any = None
         self._error: BaseException | None = None
         self._returned: list[Callable[[], object]] = []
-        self.event_loop_thread: int = threading.get_ident()
-        self.alive: bool = False
+        self.event_loop_thread: int = threading.get_ident()  # the identifier of the event loop's thread
+        self.alive: bool = False  # the thread was started and has not returned
 
     async def result(self) -> Any:
         """Start the thread and return the function's value, or raise its exception.

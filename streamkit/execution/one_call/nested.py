@@ -23,15 +23,12 @@ class ResultRecorder(Protocol):
 
     async def approvals(self, approvals: Mapping[str, Approval | bool]) -> None:
         """Record decisions on calls, by the call's id, before the calls run."""
-        ...
 
     async def start(self, call_id: str, *, is_once: bool) -> None:
         """Confirm, before a call starts, that it may; record the start of a call of ``once``."""
-        ...
 
     async def result(self, result: ToolResult) -> None:
         """Record the result of a call, unless it is recorded."""
-        ...
 
 
 class OuterRun(Protocol):
@@ -40,50 +37,36 @@ class OuterRun(Protocol):
     @property
     def fence(self) -> int | None:
         """The number of the claim on it; None without one."""
-        ...
 
     def attempt(self, call_id: str) -> int:
         """Return the number of the attempt at a call, from 1."""
-        ...
 
     @property
     def price(self) -> Callable[[Any], float] | None:
         """The prices of its budget."""
-        ...
 
     @property
     def calls_left(self) -> int | None:
         """How many calls its budget still covers; None without a limit."""
-        ...
 
     def is_over_budget(self) -> bool:
         """Return True if it has spent more than it may."""
-        ...
 
     def spend(self, usage: Usage, cost: float) -> None:
         """Count what a turn of an inner run has used."""
-        ...
 
     def spend_calls(self, calls: int) -> None:
         """Count calls of an inner run."""
-        ...
 
     def inner_checkpoint(self, call_id: str) -> Any:
         """Return the checkpoint of a run inside a call; None if this run has none."""
-        ...
 
     def inner_entries(self, run_key: str) -> list[Any]:
         """Remove and return the stored entries of a run inside a call; none if it is new."""
-        ...
 
 
 class RunningCall:
-    """A call that runs in the current task, and in those that it starts.
-
-    Args:
-        call_id: the canonical id.
-        run: the run that makes it.
-    """
+    """A call (its canonical id) that a run makes in the current task, and in those that it starts."""
 
     def __init__(self, call_id: str, run: OuterRun) -> None:
         self.call_id = call_id

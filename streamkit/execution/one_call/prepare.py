@@ -235,10 +235,8 @@ def blocked_by_threads_result(call: ToolCall) -> ToolResult:
 def stopped_result(call: ToolCall, run_timeout: float | None = None, *, has_started: bool) -> ToolResult:
     """Return the result of a call that had none when it, or everything, was stopped.
 
-    Args:
-        call: the call.
-        run_timeout: the seconds that all calls had together, if their end is the reason.
-        has_started: its tool was called.
+    ``run_timeout`` is the seconds that all calls had together, if their end is the reason; a call has started if its
+    tool was called.
     """
     if run_timeout is not None:
         verb = "Not finished" if has_started else "Not started"

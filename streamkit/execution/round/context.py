@@ -225,12 +225,7 @@ OnOverflow: TypeAlias = Callable[[StreamError, RoundContext], Awaitable[RoundCon
 
 
 async def check_hook(name: str, value: Any, context: RoundContext) -> RoundContext | None:
-    """Return the awaited value of a hook, checked.
-
-    Args:
-        name: the hook.
-        value: its value, or an awaitable of it.
-        context: its argument.
+    """Return the value of a hook, which may be an awaitable, checked; the hook was called with the context.
 
     Raises:
         UsageError: the value is no context, or one that cannot be requested.

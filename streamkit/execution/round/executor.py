@@ -50,30 +50,21 @@ __all__ = ["ExecutionOptions", "Executor"]
 class ExecutionOptions(Struct, frozen=True):
     """How the calls of a round are run.
 
-    Attributes:
-        tools: by name.
-        schedule: the limits, possibly shared with other executions.
-        layout: ``sequential`` runs each call alone, in call order.
-        timeouts: of each call, and of all of them; of the loop's options, of the complete run and of its requests.
-        deps: the tools' ``ToolContext.deps``.
-        approve: called for tools with ``approval="ask"``.
-        around_call: called instead of each tool, with the function that calls the tool.
-        recorder: gets approvals and results before they have an effect; None if the run is not recorded.
-        run: the run that makes the calls, for runs inside of them; None outside of a run.
-
     Raises:
         UsageError: a function is none, or the layout is unknown.
     """
 
-    tools: Mapping[str, Tool]
-    schedule: Scheduler = field(default_factory=Scheduler)
-    layout: ThreadLayout = "batched"
+    tools: Mapping[str, Tool]  #: by name
+    schedule: Scheduler = field(default_factory=Scheduler)  #: the limits, possibly shared with other executions
+    layout: ThreadLayout = "batched"  #: ``sequential`` runs each call alone, in call order
+    #: of each call, and of all of them; of the loop's options, of the complete run and of its requests
     timeouts: Timeouts = Timeouts()
-    deps: Any = None
-    approve: Approve | None = None
-    around_call: AroundCall | None = None
+    deps: Any = None  #: the tools' ``ToolContext.deps``
+    approve: Approve | None = None  #: called for tools with ``approval="ask"``
+    around_call: AroundCall | None = None  #: called instead of each tool, with the function that calls the tool
+    #: gets approvals and results before they have an effect; None if the run is not recorded
     recorder: ResultRecorder | None = None
-    run: OuterRun | None = None
+    run: OuterRun | None = None  #: the run that makes the calls, for runs inside of them; None outside of a run
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
@@ -87,24 +78,7 @@ class ExecutionOptions(Struct, frozen=True):
 
 
 class Executor:
-    """One running of a round's calls, in the task of its caller.
-
-    Args:
-        round: the calls.
-        options: how they are run.
-        approvals: decisions that were made before, by the call's id.
-        results: results that come from the client, by the call's id.
-        pause_for_approval: stop with ``paused``, instead of denying a call without a decision and of giving an error
-            to a call whose result comes from the client.
-
-    Attributes:
-        round: the calls and the stage of each.
-        queue: the events.
-        warnings: irregularities of running the calls; at the end a part of the update's warnings.
-        paused: calls await approval or their results, and nothing else is left to do.
-        started: the positions of the calls that ran.
-        update: what the round adds to the conversation; None until the end.
-    """
+    """One running of a round's calls, in the task of its caller; the arguments are those of ``executors.Execution``."""
 
     def __init__(
         self,
@@ -114,12 +88,13 @@ class Executor:
         results: Mapping[str, ToolResult],
         pause_for_approval: bool,
     ) -> None:
-        self.round = round
-        self.queue: EventQueue = EventQueue()
+        self.round = round  # the calls and the stage of each
+        self.queue: EventQueue = EventQueue()  # the events
+        # irregularities of running the calls; at the end a part of the update's warnings
         self.warnings: list[StreamWarning] = []
-        self.paused: bool = False
-        self.started: set[int] = set()
-        self.update: ThreadUpdate | None = None
+        self.paused: bool = False  # calls await approval or their results, and nothing else is left to do
+        self.started: set[int] = set()  # the positions of the calls that ran
+        self.update: ThreadUpdate | None = None  # what the round adds to the conversation; None until the end
         self._options = options
         self._schedule = options.schedule
         self._in_turn = options.layout == "sequential"
@@ -229,9 +204,7 @@ class Executor:
     def _schedule_call(self, position: int, *, was_awaiting: bool) -> None:
         """Prepare a call that may run and add it to the schedule; set its result if it does not fit.
 
-        Args:
-            position: the call's.
-            was_awaiting: it awaited approval before a pause, and still does, even if its tool no longer requires it.
+        One that awaited approval before a pause still does, even if its tool no longer requires it.
         """
         call = self.round.calls[position]
         if self._pause_for_approval and awaits_client(call, self._options.tools):

@@ -46,12 +46,7 @@ def can_start_eagerly(tool: Tool) -> bool:
 
 
 class EagerCalls:
-    """The calls of one open turn that may start eagerly.
-
-    Args:
-        turn: the turn, while it is read.
-        tools: by name.
-    """
+    """The calls that may start eagerly of a turn that is being read."""
 
     def __init__(self, turn: Turn, tools: Mapping[str, Tool]) -> None:
         self._turn = turn
@@ -72,29 +67,19 @@ class EagerCalls:
             if index in self._candidates:
                 self._changed.add(index)
             if isinstance(event, (ToolCallStart, ToolCallEnd)):
-                yield from self._find_completed(index)
-
-    def _find_completed(self, latest: int) -> Iterator[ToolCall]:
-        """Yield the calls that are complete: the start of a call may prove that of an earlier one.
-
-        Each change of a call is examined once, so that the work is linear in calls and deltas. The latest call stays to
-        be examined, since the start of another one proves its end.
-        """
-        changed, self._changed = self._changed, {latest} & self._candidates
-        for index in sorted(changed):
-            call = self._turn.completed_call(index)
-            if call is not None:
-                self._candidates.discard(index)
-                self._changed.discard(index)
-                yield call
+                # The start of a call may prove that an earlier one is complete. Each change of a call is examined once,
+                # so that the work is linear in calls and deltas. The latest call stays to be examined.
+                changed, self._changed = self._changed, {index} & self._candidates
+                for number in sorted(changed):
+                    call = self._turn.completed_call(number)
+                    if call is not None:
+                        self._candidates.discard(number)
+                        self._changed.discard(number)
+                        yield call
 
 
 class CircuitBreaker:
-    """The number of failures of equal calls, over the rounds of a run.
-
-    Args:
-        failures: the counts of earlier rounds.
-    """
+    """The number of failures of equal calls, over the rounds of a run; it starts with the counts of earlier rounds."""
 
     def __init__(self, failures: Mapping[str, int] | None = None) -> None:
         self._failures = dict(failures or {})

@@ -57,7 +57,6 @@ class Scheduler:
         limit: how many calls run at once, at least 1.
 
     Attributes:
-        limit: the same.
         running: how many calls run, those that were given up included.
         is_shared: several owners wait for places.
         has_abandoned: calls that were given up occupy places.
@@ -259,11 +258,8 @@ def _find_next(
 ) -> _ScheduledCall | None:
     """Return the call of an execution that may start now.
 
-    Args:
-        execution: the calls.
-        first: the first call of each tool, ready or started, that may block them. Calls of other executions that are
-            not ready are left out: one may await approval for hours, which blocks its own execution and no other.
-        running: how many calls of each tool run.
+    *first* has the first call of each tool, ready or started, that may block it. Calls of other executions that are
+    not ready are left out: one may await approval for hours, which blocks its own execution and no other.
     """
     # What blocks the first call of a tool blocks those after it: only the first of each is examined.
     candidates = sorted([calls[0] for calls in execution.ready.values() if calls])

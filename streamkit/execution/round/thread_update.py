@@ -41,23 +41,19 @@ __all__ = [
     "to_sendable_result",
 ]
 
-
 #: What a format callback returns: one message, or a list of them.
 Messages: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class FormatCallbacks:
-    """The caller's functions that write messages; each replaces the provider's and returns one message or a list.
+    """The caller's functions that write messages; each replaces the provider's and returns one message or a list."""
 
-    Attributes:
-        call: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call.
-        result: ``format_tool_result_for_thread(result, call, arguments)``: the message of one ``ToolResult``.
-        batch: ``format_batch_for_thread(completed)``: all messages of a list of ``ToolResult``.
-    """
-
+    #: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call
     call: Callable[[ToolCall, Any], Messages] | None = None
+    #: ``format_tool_result_for_thread(result, call, arguments)``: the message of one ``ToolResult``
     result: Callable[[ToolResult, ToolCall, Any], Messages] | None = None
+    #: ``format_batch_for_thread(completed)``: all messages of a list of ``ToolResult``
     batch: Callable[[list[ToolResult]], Messages] | None = None
 
     @property
@@ -243,11 +239,7 @@ def _group(
 ) -> list[list[Content]]:
     """Return the assistant's content and the results in a layout: pairs of contents, those without a block left out.
 
-    Args:
-        assistant: the assistant's content, with every call.
-        results: one for each of them, in call order.
-        layout: the layout.
-        changed: the ids of the calls whose blocks have the arguments that a person has approved.
+    *changed* are the ids of the calls whose blocks have the arguments that a person has approved.
     """
     if not results:
         return [[assistant] if assistant.blocks else []]
@@ -347,10 +339,7 @@ def _apply_approved_arguments(assistant: Content, results: list[ToolResult]) -> 
 def _to_response_block(result: ToolResult, origin: dict[str, Any], *, has_other_arguments: bool) -> ToolResponseBlock:
     """Return a result as a block. Its metadata has its call's origin, raw id and kind, for a request without the call.
 
-    Args:
-        result: the result.
-        origin: of its call; the block keeps the dict.
-        has_other_arguments: the call's block does not have the arguments that ran, if a person has changed them.
+    *has_other_arguments*: the call's block does not have the arguments that ran, if a person has changed them.
     """
     value, error = to_stored_result(result.value, limit=RESULT_LIMIT), result.error
     if has_other_arguments and "approved_arguments" in result.metadata:

@@ -39,10 +39,6 @@ class BatchReader:
         batches: the generator.
         last_events: called when the generators have ended, with the exception that they ended in; it returns the events
             to yield after theirs. Not called if the reader has left.
-
-    Attributes:
-        is_closed: it was closed before its end; no event follows.
-        is_exhausted: all events were read.
     """
 
     __slots__ = (
@@ -67,8 +63,8 @@ class BatchReader:
         self._stopped: anyio.Event | None = None  # set when that task has stopped, because another one closes this
         self._is_interrupted = False  # that task was cancelled from here
         self._is_canceled = False
-        self.is_closed: bool = False
-        self.is_exhausted: bool = False
+        self.is_closed: bool = False  # it was closed before its end; no event follows
+        self.is_exhausted: bool = False  # all events were read
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events."""
@@ -107,8 +103,9 @@ class BatchReader:
                         reading.ended_by, reading = raised, None
                         continue
                     error = await self._unwind(raised)
-                    if isinstance(error, asyncio.CancelledError) and self._is_only_interrupted():
-                        error = None
+                    if isinstance(error, asyncio.CancelledError) and self._is_interrupted and self._task is not None:
+                        if self._task.uncancel() == 0:  # it was canceled from here alone
+                            error = None
                     break
                 finally:
                     self._task = None
@@ -186,7 +183,3 @@ class BatchReader:
             except BaseException as raised:
                 error = raised
         return error
-
-    def _is_only_interrupted(self) -> bool:
-        """Return True if the task that waits was canceled from here alone, and remove that cancellation."""
-        return self._is_interrupted and self._task is not None and self._task.uncancel() == 0

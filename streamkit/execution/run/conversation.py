@@ -63,11 +63,7 @@ class RunWarnings:
                     self._reported_changes.add(warning.message)
 
     def add_changes_of(self, render: Callable[[], ThreadUpdate]) -> None:
-        """Add, when the warnings are read, those about the changes that rendering makes to an answer.
-
-        Args:
-            render: returns what the answer adds to the conversation.
-        """
+        """Add, when the warnings are read, those about the changes that rendering makes to what an answer adds."""
         self.all()
         self._unrendered = render
 
@@ -85,35 +81,26 @@ class Conversation:
         options: how rounds are made.
         run_key: the stable name of the run.
         outer: the run that it is inside of; None if it is inside of none.
-
-    Attributes:
-        context: what the next request is made from.
-        contents: what the run added.
-        results: the results of the rounds that were appended.
-        recorder: makes the entries of the run; None if it has no ``checkpoint``.
-        deadline: when its time limit passes, by the event loop's clock; infinity without one.
-        inbox: what was sent to the run and not added to the conversation.
-        attempts: how often calls may have run before, by their ids.
     """
 
     def __init__(
         self, context: RoundContext, options: LoopOptions, run_key: str, outer: OuterRun | None = None
     ) -> None:
-        self.context: RoundContext = context
+        self.context: RoundContext = context  # what the next request is made from
         self._outer = outer
-        self.attempts: Counter[str] = Counter()
+        self.attempts: Counter[str] = Counter()  # how often calls may have run before, by their ids
         self._inner: dict[str, list[RunEntry]] = {}  # the stored entries of runs inside of calls, by run key
-        self.contents: list[Content] = []
-        self.results: list[ToolResult] = []
+        self.contents: list[Content] = []  # what the run added
+        self.results: list[ToolResult] = []  # the results of the rounds that were appended
         self._warnings = RunWarnings()
         self.run_key = run_key
         self.options = options
         self.layout = options.execution.layout
-        self.deadline: float = inf
-        self.recorder: Recorder | None = None
+        self.deadline: float = inf  # when its time limit passes, by the event loop's clock; infinity without one
+        self.recorder: Recorder | None = None  # makes the entries of the run; None if it has no ``checkpoint``
         if options.checkpoint is not None:
             self.recorder = Recorder(options.checkpoint, run_key, self.layout)
-        self.inbox: deque[Content] = deque()
+        self.inbox: deque[Content] = deque()  # what was sent to the run and not added to the conversation
         self._is_closed = False  # nothing can be sent any more
         self._inbox_lock = threading.Lock()
         self._recorded_messages = 0  # how many at the start of the inbox have an entry

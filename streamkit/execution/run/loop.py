@@ -234,14 +234,7 @@ def to_conversation(
 def _resume_run(
     resume: RunState | AnsweredState, target: Target, options: LoopOptions, ids: IdPolicy, call: RunningCall | None
 ) -> LoopState:
-    """Return the first state of a resumed run.
-
-    Args:
-        resume: the state of the run that was left, with or without answers.
-        target: what is requested; its fields that are not set are the state's.
-        options: how rounds are made.
-        ids: the id policy.
-        call: the call that it is made in.
+    """Return the first state of a resumed run; the fields of the target that are not set are those of the state.
 
     Raises:
         UsageError: the state cannot be resumed with these arguments.

@@ -43,71 +43,43 @@ __all__ = [
     "ResumedRound",
 ]
 
-
 _LAST_ROUND = "Not run: this was the last round, in which no such tool can be called."
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 
 @dataclass(frozen=True, slots=True)
 class ResumedRound:
-    """The round in which a run was left.
+    """The round in which a run was left."""
 
-    Attributes:
-        calls: its calls, and the results so far.
-        approvals: decisions, by the call's id.
-        results: those that come from the client, by the call's id.
-        repeated: the ids of calls that may have run before and run once more.
-    """
-
-    calls: Round
-    approvals: Mapping[str, Approval | bool]
-    results: Mapping[str, ToolResult]
-    repeated: list[str]
+    calls: Round  #: its calls, and the results so far
+    approvals: Mapping[str, Approval | bool]  #: decisions, by the call's id
+    results: Mapping[str, ToolResult]  #: those that come from the client, by the call's id
+    repeated: list[str]  #: the ids of calls that may have run before and run once more
 
 
 class LoopState(Conversation):
-    """The state of one run.
-
-    Args:
-        context: what the first request is made from.
-        options: how rounds are made.
-        run_key: the stable name of the run.
-        outer: the run that this one is inside of; None if it is inside of none.
+    """The state of one run, with the arguments and attributes of its conversation.
 
     Attributes:
         options: how rounds are made.
         layout: the layout of calls and results.
-        context: what the next request is made from.
-        contents: what the run added.
-        results: the results of the rounds that were appended.
-        turn: the turn that is read, or was read last.
         warnings: irregularities of all turns, requests and executions so far.
-        ended: why it ended; None before.
-        rounds: how many rounds were started.
-        pending: the calls that await approval or their results.
-        state: what a paused run is resumed from.
-        unread_events: the results of calls that were canceled with the run, for a reader who has not left.
-        resumed: the round in which the run was left that this one continues.
-        resumed_outcome: what the response of that round means for the run.
-        pauses: how often the provider had paused the round that is continued with a request.
-        recorder: makes the entries of the run; None if it has no ``checkpoint``.
-        deadline: when its time limit passes, by the event loop's clock; infinity without one.
-        metadata: the application's, for the state of the run.
     """
 
     def __init__(
         self, context: RoundContext, options: LoopOptions, run_key: str, outer: OuterRun | None = None
     ) -> None:
         super().__init__(context, options, run_key, outer)
-        self.turn: Turn | None = None
-        self.ended: Ended | None = None
-        self.rounds: int = 0
-        self.pending: list[ToolCall] = []
-        self.state: RunState | None = None
+        self.turn: Turn | None = None  # the turn that is read, or was read last
+        self.ended: Ended | None = None  # why it ended; None before
+        self.rounds: int = 0  # how many rounds were started
+        self.pending: list[ToolCall] = []  # the calls that await approval or their results
+        self.state: RunState | None = None  # what a paused run is resumed from
         self._fallbacks = options.retries.targets()
         self._previous_text = ""  # of the round's closed turns: more than one if the provider paused
         self._spending = Spending(options.budget, outer=outer)
         self._on_overflow = options.retries.on_overflow  # None once it was called
+        # the results of calls that were canceled with the run, for a reader who has not left
         self.unread_events: list[Event] = []
         self._breaker = CircuitBreaker()
         self._output: RunOutput[Any] | None = None
@@ -117,10 +89,10 @@ class LoopState(Conversation):
             self._output = RunOutput(options.output, options.retries.output)
             self._output.check_tools(context.tools)
         self._final_result: ToolResult | None = None  # of a tool that has ended the run
-        self.resumed: ResumedRound | None = None
-        self.resumed_outcome: Outcome = None
-        self.pauses: int = 0
-        self.metadata: dict[str, Any] = {}
+        self.resumed: ResumedRound | None = None  # the round in which the run was left that this one continues
+        self.resumed_outcome: Outcome = None  # what the response of that round means for the run
+        self.pauses: int = 0  # how often the provider had paused the round that is continued with a request
+        self.metadata: dict[str, Any] = {}  # the application's, for the state of the run
         self._inner_calls = 0
 
     def resume(
@@ -192,11 +164,7 @@ class LoopState(Conversation):
         return self._spending.cost(self.turn)
 
     def last_events(self, error: Exception | None) -> list[Event]:
-        """Return the events at the end of the run.
-
-        Args:
-            error: the exception that the run ends in.
-        """
+        """Return the events at the end of the run, with the exception that it ends in."""
         self.ended = self.ended or "canceled"  # it was canceled before it started
         turn_error = error.error if isinstance(error, StreamInterrupted) else None
         finish = self.turn.finish if self.turn is not None else None
@@ -257,11 +225,7 @@ class LoopState(Conversation):
         return Round(turn, shape=self.layout, blocked=blocked, options=context.render_options)
 
     def create_request(self, pauses: int) -> StreamRequest:
-        """Return the next request of the round.
-
-        Args:
-            pauses: how often the provider has paused the turn.
-        """
+        """Return the next request of the round, after so many pauses of the turn by the provider."""
         turn_key = self._turn_key(self.context.round, pauses)
 
         def create_turn(context: RoundContext) -> Turn:

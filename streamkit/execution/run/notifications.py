@@ -13,6 +13,8 @@ This module must not depend on turns, threads or event loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, TypeAlias, get_args
 
 import msgspec
@@ -226,7 +228,9 @@ class Notifier:
     # ---------------------------------------------------------------- the calls
 
     def _create(self, ref: CallRef) -> _OpenCall:
-        return _OpenCall(ref, self._describe.get(ref.name), self._reasoning_details or None)
+        describe = self._describe.get(ref.name)
+        partial = None if describe is None else _PARTIAL[ref.kind]()
+        return _OpenCall(ref, describe, partial, self._reasoning_details or None)
 
     def _add(self, ref: CallRef) -> _OpenCall:
         call = self._open[ref.id] = self._create(ref)
@@ -239,37 +243,23 @@ class Notifier:
         return call
 
 
+@dataclass(slots=True, eq=False)
 class _OpenCall:
     """What is known of a call that has not ended."""
 
-    __slots__ = (
-        "deltas",
-        "describe",
-        "description",
-        "final_arguments",
-        "is_running",
-        "notified_arguments",
-        "notified_size",
-        "partial",
-        "reasoning_details",
-        "ref",
-        "size",
-        "thought_signature",
-    )
-
-    def __init__(self, ref: CallRef, describe: Describe | None, reasoning_details: Any) -> None:
-        self.ref = ref
-        self.describe = describe
-        self.is_running = False
-        self.description: str | None = None  # of the last notification
-        self.notified_arguments: dict[str, Any] = {}  # of the last state
-        self.deltas: list[str] = []  # the argument text; parsed when the call runs, or at once if it is described
-        self.partial = _PARTIAL[ref.kind]() if describe is not None else None
-        self.size = 0  # characters of the argument text
-        self.notified_size = 0  # of the text when it was last described
-        self.final_arguments: dict[str, Any] | None = None  # once the text was parsed as complete
-        self.thought_signature: str | None = None
-        self.reasoning_details = reasoning_details
+    ref: CallRef
+    describe: Describe | None
+    partial: IncrementalJsonObject | GrowingText | None  # of a call that is described
+    reasoning_details: Any
+    is_running: bool = False
+    description: str | None = None  # of the last notification
+    notified_arguments: dict[str, Any] = dataclass_field(default_factory=dict)  # of the last state
+    # The argument text; parsed when the call runs, or at once if it is described.
+    deltas: list[str] = dataclass_field(default_factory=list)
+    size: int = 0  # characters of the argument text
+    notified_size: int = 0  # of the text when it was last described
+    final_arguments: dict[str, Any] | None = None  # once the text was parsed as complete
+    thought_signature: str | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:

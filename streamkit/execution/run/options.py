@@ -126,12 +126,8 @@ class Budget(Struct, frozen=True):
 class Spending:
     """What a run has spent, on the turns before and on the current one, which each method takes.
 
-    Args:
-        budget: what the run may spend.
-        reports: the usage of the turns before.
-        cost: what these have cost.
-        calls: how many calls their turns made.
-        outer: the run around this one, in whose budget it counts too.
+    The turns before have their usage, what they cost, and how many calls they made. All counts in the budget of the run
+    around this one (``outer``) too.
     """
 
     def __init__(
@@ -304,32 +300,20 @@ class TurnOptions(Struct, frozen=True):
 class LoopOptions(Struct, frozen=True):
     """How ``run_loop`` makes its rounds.
 
-    Attributes:
-        create_new_stream: makes the stream of each request.
-        execution: how tools are run, and the time limits of the run and its requests.
-        max_rounds: requests at most.
-        retries: what is tried again.
-        before_follow_up: the hooks.
-        turn: how each turn is read.
-        checkpoint: gets the entries of the run.
-        output: the type of the structured output; None if there is none.
-        cache: the marks that each request gets for the provider's cache.
-        budget: what the run may spend.
-
     Raises:
         UsageError: a number is too small, a function is none, or ``cache`` is no policy.
     """
 
-    create_new_stream: CreateStream
-    execution: ExecutionOptions
-    max_rounds: int = 8
-    retries: Retries = field(default_factory=Retries)
-    before_follow_up: tuple[BeforeFollowUp, ...] = ()
-    turn: TurnOptions = field(default_factory=TurnOptions)
-    checkpoint: Checkpoint | None = None
-    output: OutputType[Any] | None = None
-    cache: CachePolicy = None
-    budget: Budget = field(default_factory=Budget)
+    create_new_stream: CreateStream  #: makes the stream of each request
+    execution: ExecutionOptions  #: how tools are run, and the time limits of the run and its requests
+    max_rounds: int = 8  #: requests at most
+    retries: Retries = field(default_factory=Retries)  #: what is tried again
+    before_follow_up: tuple[BeforeFollowUp, ...] = ()  #: the hooks
+    turn: TurnOptions = field(default_factory=TurnOptions)  #: how each turn is read
+    checkpoint: Checkpoint | None = None  #: gets the entries of the run
+    output: OutputType[Any] | None = None  #: the type of the structured output; None if there is none
+    cache: CachePolicy = None  #: the marks that each request gets for the provider's cache
+    budget: Budget = field(default_factory=Budget)  #: what the run may spend
 
     def __post_init__(self) -> None:
         if not _is_integer(self.max_rounds) or self.max_rounds < 1:
@@ -343,11 +327,7 @@ class LoopOptions(Struct, frozen=True):
 
 
 def _check_callable(name: str, function: object) -> None:
-    """Check that an option is a function or None.
-
-    Raises:
-        UsageError: it is something else.
-    """
+    """Raise UsageError if an option is neither a function nor None."""
     if function is not None and not callable(function):
         raise UsageError(f"{name} must be a function, not {function!r}")
 

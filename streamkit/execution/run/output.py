@@ -29,14 +29,12 @@ class RunOutput(Generic[T]):
         retries: how many rounds with a wrong output the model may correct.
 
     Attributes:
-        value: the output; None before it is there.
-        is_set: it is there.
         tool: the tool whose arguments may be the output.
     """
 
     def __init__(self, output_type: OutputType[T], retries: int) -> None:
-        self.value: T | None = None
-        self.is_set: bool = False
+        self.value: T | None = None  # the output; None before it is there
+        self.is_set: bool = False  # it is there
         self.tool: Tool[..., Any] = Tool(
             self._accept, name=OUTPUT_TOOL, description="", parameters={"type": "object"}, ends_run=True
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass, field
 from inspect import isawaitable
 from typing import Any
 
@@ -42,54 +43,26 @@ _FIRST_DELAY, _MAX_DELAY, _MAX_RETRY_AFTER = 0.5, 8.0, 60.0  # seconds; as in th
 _MAX_WRAPPERS = 8
 
 
+@dataclass(eq=False, repr=False)
 class StreamRequest:
-    """One turn, requested in as many attempts as needed. It is read once.
+    """One turn, requested in as many attempts as needed. It is read once."""
 
-    Args:
-        create_new_stream: the caller's function.
-        context: what the request is made from.
-        create_turn: returns the turn of an attempt.
-        retries: how often a request that failed before its first event is made again, for each provider.
-        fallbacks: the targets to try next; those that were tried are removed.
-        on_overflow: called once with the error of a request that exceeds the context; returns the context of the next
-            attempt, or None.
-        limits: how long each attempt is waited for, and the deadline of all of them, on anyio's clock.
-        confirm: called before each attempt; raises if the run is another worker's by now.
-
-    Attributes:
-        context: of the last attempt: its provider may be a fallback.
-        turn: of the last attempt; None before the first.
-        exception: what ``create_new_stream`` or the stream raised; None if nothing was.
-        has_events: the first event has arrived, so that no other attempt will follow.
-        warnings: of attempts that failed.
-        failures: the attempts that failed.
-    """
-
-    def __init__(
-        self,
-        create_new_stream: CreateStream,
-        context: RoundContext,
-        create_turn: Callable[[RoundContext], Turn],
-        *,
-        retries: int = 0,
-        fallbacks: list[Target],
-        on_overflow: Callable[[StreamError, RoundContext], Awaitable[RoundContext | None]] | None = None,
-        limits: TimeLimits | None = None,
-        confirm: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        self._create_new_stream = create_new_stream
-        self._create_turn = create_turn
-        self._retries = retries
-        self._fallbacks = fallbacks
-        self._on_overflow = on_overflow
-        self._limits = limits
-        self._confirm = confirm
-        self.context: RoundContext = context
-        self.turn: Turn | None = None
-        self.exception: Exception | None = None
-        self.has_events: bool = False
-        self.warnings: list[StreamWarning] = []
-        self.failures: list[FailedRequest] = []
+    create_new_stream: CreateStream  #: the caller's function
+    context: RoundContext  #: what the request is made from; then that of the last attempt, perhaps of a fallback
+    create_turn: Callable[[RoundContext], Turn]  #: returns the turn of an attempt
+    _: KW_ONLY
+    retries: int  #: how often a request that failed before its first event is made again, for each provider
+    fallbacks: list[Target]  #: the targets to try next; those that were tried are removed
+    #: called once with the error of a request that exceeds the context; returns that of the next attempt, or None
+    on_overflow: Callable[[StreamError, RoundContext], Awaitable[RoundContext | None]] | None
+    limits: TimeLimits | None  #: how long each attempt is waited for, and the deadline of all of them, on anyio's clock
+    confirm: Callable[[], Awaitable[None]] | None  #: called before each attempt; raises if the run is another worker's
+    turn: Turn | None = field(default=None, init=False)  #: of the last attempt; None before the first
+    #: what ``create_new_stream`` or the stream raised; None if nothing was
+    exception: Exception | None = field(default=None, init=False)
+    has_events: bool = field(default=False, init=False)  #: the first event has come, so no other attempt will follow
+    warnings: list[StreamWarning] = field(default_factory=list, init=False)  #: of attempts that failed
+    failures: list[FailedRequest] = field(default_factory=list, init=False)  #: the attempts that failed
 
     async def batches(self, follow: Callable[[list[Event]], Awaitable[list[Event]]] | None = None) -> Batches:
         """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
@@ -104,9 +77,9 @@ class StreamRequest:
         attempts = 0
         while True:
             attempts += 1
-            if self._confirm is not None:  # not within the attempt: a failure of it is none of the provider
-                await self._confirm()
-            self.turn = turn = self._create_turn(self.context)
+            if self.confirm is not None:  # not within the attempt: a failure of it is none of the provider
+                await self.confirm()
+            self.turn = turn = self.create_turn(self.context)
             early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
             async with AsyncExitStack() as stack:
                 source = await self._open_source(turn, stack)
@@ -140,15 +113,15 @@ class StreamRequest:
                 message = f"{failure}; the request is made again with the history of on_overflow"
                 yield [self._warn("history_shortened", message)]
                 continue
-            may_retry = attempts <= self._retries and is_retryable(error, self.exception)
+            may_retry = attempts <= self.retries and is_retryable(error, self.exception)
             wait = delay(error, attempts, random.random()) if may_retry else None  # noqa: S311
             if wait is not None and self._is_in_time(wait):
                 message = f"{failure}; the request is made again in {wait:.1f} seconds"
                 yield [self._warn("request_retried", message)]
                 await anyio.sleep(wait)
-            elif self._fallbacks and self._is_in_time(0):
+            elif self.fallbacks and self._is_in_time(0):
                 attempts = 0
-                self.context = self.context.with_target(self._fallbacks.pop(0))
+                self.context = self.context.with_target(self.fallbacks.pop(0))
                 model = "" if self.context.model is None else f", model {self.context.model}"
                 message = f"{failure}; the next provider is {self.context.provider.name}{model}"
                 yield [self._warn("provider_fallback", message)]
@@ -159,10 +132,10 @@ class StreamRequest:
 
     async def _shorten(self, error: StreamError) -> RoundContext | None:
         """Return the context that the hook makes for a request that exceeds the model's context, None without one."""
-        hook = self._on_overflow
+        hook = self.on_overflow
         if error.code != "context_overflow" or hook is None or not self._is_in_time(0):
             return None
-        self._on_overflow = None
+        self.on_overflow = None
         return await hook(error, self.context)
 
     def _warn(self, code: str, message: str) -> Warned:
@@ -170,13 +143,13 @@ class StreamRequest:
         return Warned(code, message)
 
     def _is_in_time(self, seconds: float) -> bool:
-        deadline = None if self._limits is None else self._limits.deadline
+        deadline = None if self.limits is None else self.limits.deadline
         return deadline is None or anyio.current_time() + seconds < deadline
 
     async def _open_source(self, turn: Turn, stack: AsyncExitStack) -> Source:
         """Return the stream of an attempt; one without input, but with an error, if it could not be opened."""
         failed = Source(turn, ())
-        limits = self._limits
+        limits = self.limits
         try:
             if limits is None:
                 return Source(turn, await self._open(stack))
@@ -193,7 +166,7 @@ class StreamRequest:
 
     async def _open(self, stack: AsyncExitStack) -> Any:
         """Call ``create_new_stream``; return its value, awaited and entered until it can be read."""
-        stream = self._create_new_stream(self.context)
+        stream = self.create_new_stream(self.context)
         for _ in range(_MAX_WRAPPERS):
             if is_readable(stream):
                 return stream
@@ -209,15 +182,11 @@ class StreamRequest:
 
 
 def is_retryable(error: StreamError, exception: BaseException | None) -> bool:
-    """Return True if another attempt may succeed.
+    """Return True if another attempt may succeed after this error, and after what was raised, if anything.
 
     The code decides, which the provider's package derives from the error object: a 429 that is an overflow of the
     context or a spent quota fails again. An error without a code or a status was sent in a stream that the provider had
     begun, so the request itself was accepted.
-
-    Args:
-        error: the error of the last attempt.
-        exception: what was raised, if anything.
     """
     if error.code is not None:
         return error.code in _RETRYABLE_CODES

@@ -241,14 +241,7 @@ async def _run_tools(
 def _end_round(
     state: LoopState, outcome: Outcome, update: ThreadUpdate | None, *, is_last: bool
 ) -> tuple[list[Event], InvalidOutput | None]:
-    """Decide whether the run ends after a round that was appended; return its last events, and an error to raise.
-
-    Args:
-        state: the state of the run.
-        outcome: what the response means for the run.
-        update: what the round has added; None if it had no calls.
-        is_last: no round may follow.
-    """
+    """Decide whether the run ends after a round that was appended; return its last events, and an error to raise."""
     number = state.rounds - 1
     if outcome == "pause":
         if not state.is_over_budget():

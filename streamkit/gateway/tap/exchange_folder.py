@@ -22,7 +22,7 @@ from streamkit.gateway.tap.display_text import clean, clean_json, request_text
 from streamkit.gateway.tap.observed_exchange import ExchangeEnd, ExchangeStart
 from streamkit.gateway.tap.relay import Copies, let_others_run
 from streamkit.json_text import replace_lone_surrogates
-from streamkit.reading.stream_file import StreamFile
+from streamkit.reading.stream_file import StreamFile, create_private
 
 __all__ = [
     "FACTS_SUFFIX",
@@ -125,14 +125,15 @@ class ExchangeFolder:
     """A folder in which exchanges are recorded; a target of a ``Relay``.
 
     Args:
-        path: the folder. It is created if necessary.
+        path: the folder. If it does not exist it is created, with those above it, for its owner alone.
 
     Raises:
         OSError: the folder cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        for folder in (*reversed(path.parents), path):
+            folder.mkdir(0o700, exist_ok=True)  # with parents=True those above would have the mode of the umask
         self._path = path
         self._open: dict[int, _Files] = {}
 
@@ -182,7 +183,8 @@ class _Files:
         """Write new copies."""
         if copies.start is not None and self._start.request is not None:
             path = self._named(".request.json")
-            path.write_text(request_text(self._start.request, self._start.secrets, let_others_run), encoding="utf-8")
+            with create_private(path) as file:
+                file.write(request_text(self._start.request, self._start.secrets, let_others_run).encode())
             self._facts.request = path.name
         if copies.response is not None:
             at, self._facts.upstream_status, response_headers = copies.response
@@ -220,7 +222,8 @@ class _Files:
         # Whoever follows the recording may read the facts as soon as they have their name.
         path = self._named(FACTS_SUFFIX)
         unfinished = path.with_name(f".{path.name}.tmp")
-        unfinished.write_bytes(msgspec.json.format(line, indent=2) + b"\n")
+        with create_private(unfinished) as file:
+            file.write(msgspec.json.format(line, indent=2) + b"\n")
         unfinished.replace(path)
 
     def _named(self, suffix: str) -> Path:

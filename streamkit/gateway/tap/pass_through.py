@@ -3,6 +3,9 @@
 Only what belongs to a single connection is replaced: the host, and the headers that RFC 9110 (section 7.6.1) lists as
 hop-by-hop. Keys pass, and are masked in the copies, which are decompressed as their bytes arrive. The application does
 no HTTP of its own: ``ask`` opens the response, as for the gateway.
+
+What a web page of another site may have sent does not pass. The upstream cannot refuse it: the name by which the page
+has asked, which a local server checks (https://nvd.nist.gov/vuln/detail/CVE-2024-28224), is replaced.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from streamkit import providers
 from streamkit.errors import UsageError
+from streamkit.gateway.client import is_from_another_site, is_public_name
 from streamkit.gateway.tap.display_text import clean
 from streamkit.gateway.tap.observer import ExchangeCopy, ExchangeObserver
 from streamkit.reading.source_failure import describe_with_cause, is_io_failure
@@ -72,6 +76,10 @@ _HOP_BY_HOP = frozenset(
 )
 _KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie")
 _KEY_PARAMETERS = ("key", "api_key", "api-key")
+_ANOTHER_SITE = (
+    "streamkit tap: a web page of another site cannot use this tap. A proxy or a tunnel in front of it has to send the"
+    " header 'Host: localhost'"
+)
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 
@@ -139,6 +147,9 @@ class PassThrough:
         if scope["type"] != "http":
             raise UsageError(f"a tap passes HTTP, not {scope['type']!r}")
         request = Request(scope, receive)
+        if _may_be_of_another_site(request):
+            await PlainTextResponse(_ANOTHER_SITE, 403)(scope, receive, send)
+            return
         try:
             body = await _read_body(request)
         except ClientDisconnect:
@@ -196,16 +207,29 @@ class PassThrough:
                 copy.end()  # before the last part, after which servers report a disconnected client
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except Exception as error:
-            copy.end(error=f"{type(error).__name__}: {error}")
+            copy.end(error=describe_with_cause(error))
             if not is_io_failure(error):
                 raise
             if has_started:
                 return  # the server closes the connection of an incomplete response, so the client sees the failure too
-            reason = clean(describe_with_cause(error), _secrets(request))
-            reply = PlainTextResponse(f"streamkit tap: the upstream cannot be reached: {reason}", 502)
+            # The text may name the host of the upstream, which other computers that use the tap need not learn.
+            reason = f"({type(error).__name__}); the page of the tap has the reason"
+            reply = PlainTextResponse(f"streamkit tap: the upstream cannot be reached {reason}", 502)
             await reply(request.scope, request.receive, send)
         finally:
             copy.end(disconnected=True)  # if nothing above has ended it, the client has
+
+
+def _may_be_of_another_site(request: Request) -> bool:
+    """Return whether a web page of another site may have sent a request.
+
+    A page's GET of its own site has no ``Origin``, so that after DNS rebinding only the ``Host`` shows it. That is no
+    public name where this computer itself asks; from another computer it may be.
+    """
+    address = (request.scope.get("server") or ("",))[0]
+    if (address == "::1" or address.startswith("127.")) and is_public_name(request.headers.get("host", "").lower()):
+        return True
+    return request.method not in ("GET", "HEAD", "OPTIONS") and is_from_another_site(request.headers)
 
 
 def _check_status(status: int) -> None:

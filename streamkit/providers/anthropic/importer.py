@@ -47,14 +47,7 @@ _CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 def parse_messages(
     messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return messages as history, with the system text first. No message content raises an exception.
-
-    Args:
-        messages: The messages of a request.
-        traits: The traits of the provider.
-        system: The request's system text or blocks.
-        changes: Gets a sentence for each block that is kept opaque, and for each field that is left out.
-    """
+    """Return messages as history, with the system text or blocks first."""
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
     for message in messages:
@@ -68,7 +61,15 @@ def parse_messages(
             for block in blocks:
                 _read_user_block(builder, block)
         elif role == "system":
-            _read_system_message(builder, message)
+            # In its place among the others, with its fields; one without content is kept as it is.
+            builder.report_unread(message, _SYSTEM_MESSAGE_FIELDS, "a message")
+            given = {name: message[name] for name in SYSTEM_MESSAGE_FIELDS if message.get(name) is not None}
+            _read_system(builder, message.get("content"))
+            if given and not builder.speaker:
+                builder.opaque("system", message)
+                given = {}
+            builder.describe(**to_stored_data(given), in_messages=True, provider=traits.name)
+            builder.end()
         else:
             builder.add_unknown_role(message)
     return builder.build()
@@ -86,18 +87,6 @@ def _read_system(builder: ContentBuilder, system: Any) -> None:
             builder.report_unread(block, _TEXT_FIELDS, "a system text")
         else:
             builder.opaque("system", block)
-
-
-def _read_system_message(builder: ContentBuilder, message: Json) -> None:
-    """Read a system message in its place among the others, with its fields; one without content is kept as it is."""
-    builder.report_unread(message, _SYSTEM_MESSAGE_FIELDS, "a message")
-    fields = {name: to_stored_data(message[name]) for name in SYSTEM_MESSAGE_FIELDS if message.get(name) is not None}
-    _read_system(builder, message.get("content"))
-    if fields and not builder.speaker:
-        builder.opaque("system", message)
-        fields = {}
-    builder.describe(**fields, in_messages=True, provider=builder.provider)
-    builder.end()
 
 
 # ---------------------------------------------------------------- user messages

@@ -52,14 +52,7 @@ _UNMARKED_BLOCKS = ("thinking", "redacted_thinking")
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return a conversation as Anthropic's messages, with the system text outside of them.
 
-    Args:
-        contents: The conversation.
-        traits: The traits of the target.
-        options: The id policy (``origin`` sends the ids of compatible providers back), and the model and endpoint that
-            are requested.
-
-    Raises:
-        UnsupportedContent: A person's image or file is in a form that the API does not accept.
+    The id policy ``origin`` sends the ids of compatible providers back.
     """
     return AnthropicRenderer(traits, options).render(contents)
 
@@ -73,11 +66,7 @@ def build_request(
     stream: bool = True,
     output: OutputType[Any] | None = None,
 ) -> Json:
-    """Return the fields of a body that the conversation determines; the caller adds ``model`` and ``max_tokens``.
-
-    Raises:
-        UsageError: The schema of a strict tool cannot be converted, or all of them together exceed a limit.
-    """
+    """Return the fields of a body that the conversation determines; the caller adds ``model`` and ``max_tokens``."""
     body: Json = {}
     if rendered.system is not None:
         body["system"] = rendered.system
@@ -96,11 +85,7 @@ def build_request(
 
 
 def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
-    """Return an image or a file as a block.
-
-    Raises:
-        UnsupportedContent: The API does not accept it in this form.
-    """
+    """Return an image or a file as a block."""
     return media_block(block)
 
 

@@ -21,7 +21,7 @@ from streamkit.providers.requests.models.claude import (
     take_thinking,
 )
 from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.strict import CLAUDE_KEYWORDS, strict_format
+from streamkit.providers.requests.strict import CLAUDE_KEYWORDS
 from streamkit.providers.requests.tools import (
     further_fields,
     outer_fields,
@@ -42,7 +42,6 @@ __all__ = [
     "render_tools",
     "write_settings",
 ]
-
 
 # https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations (read 2026-11), for
 # strict tools as well: optional properties stay optional, recursion is refused, and all strict schemas of a request
@@ -91,12 +90,7 @@ def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
 
 
 def render_tools(tools: Sequence[OfferedTool], traits: Traits, *, most_marks: Callable[[], int]) -> list[Json]:
-    """Return the definitions of tools.
-
-    Args:
-        tools: the tools.
-        traits: the target's traits.
-        most_marks: returns how many cache marks the tools may have; of more, the last are kept.
+    """Return the definitions of tools; of more cache marks than ``most_marks`` returns, the last are kept.
 
     Raises:
         UsageError: the schema of a strict tool cannot be converted, or all of them together exceed a limit.
@@ -157,25 +151,25 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     limit = writer.write_limit()
     thinking = take_thinking(writer, limit)
     if thinking is not NO_THINKING:
-        _write_thinking(writer, thinking)
-    output = writer.write_output_format(_strict_output_fields if writer.is_foreign else output_fields)
+        if refusal := _refuses_thinking(writer.body, thinking):
+            writer.report(f"reasoning was left out of this request: {refusal}")
+            thinking = Thinking(None, thinking.effort)
+        if thinking.field is not None:
+            writer.put(thinking.field, "thinking")
+        if thinking.effort is not None:
+            writer.put(thinking.effort, "output_config", "effort")
+        if thinking.is_on:
+            omit_sampling(writer)
+    output = writer.write_output_format(output_fields, STRICT)
     if output is not None and output.type == "json":
         writer.report("the output format JSON was left out: Anthropic has one only for a schema")
-    _write_parallel_calls(writer)
+    if (parallel := writer.take("parallel_calls")) is not None:
+        # A field of the tool choice, which exists only with tools, and not with ``none``.
+        choice = writer.body.get("tool_choice") or {"type": "auto"}
+        is_sent = parallel is False or "tool_choice" in writer.body
+        if is_sent and writer.body.get("tools") and choice["type"] != "none":
+            writer.put({**choice, "disable_parallel_tool_use": not parallel}, "tool_choice")
     writer.write_rest()
-
-
-def _write_thinking(writer: SettingsWriter, thinking: Thinking) -> None:
-    refusal = _refuses_thinking(writer.body, thinking)
-    if refusal:
-        writer.report(f"reasoning was left out of this request: {refusal}")
-        thinking = Thinking(None, thinking.effort)
-    if thinking.field is not None:
-        writer.put(thinking.field, "thinking")
-    if thinking.effort is not None:
-        writer.put(thinking.effort, "output_config", "effort")
-    if thinking.is_on:
-        omit_sampling(writer)
 
 
 def _refuses_thinking(body: Json, thinking: Thinking) -> str:
@@ -188,11 +182,6 @@ def _refuses_thinking(body: Json, thinking: Thinking) -> str:
     return refuses_thinking(thinking, is_call_forced=is_call_forced, has_lost_thinking=has_lost_thinking)
 
 
-def _strict_output_fields(output: OutputFormat) -> Json:
-    """Return the field of an output format that was read from another provider's request, or raise OutputRefused."""
-    return output_fields(strict_format(output, STRICT))
-
-
 def output_fields(output: OutputFormat) -> Json:
     """Return the field of the output format, which exists only for a schema.
 
@@ -201,14 +190,3 @@ def output_fields(output: OutputFormat) -> Json:
     if output.type != "json_schema":
         return {}
     return {"output_config": {"format": {"type": "json_schema", "schema": output.json_schema or {}}}}
-
-
-def _write_parallel_calls(writer: SettingsWriter) -> None:
-    """Write the setting into the tool choice, which exists only with tools and not with ``none``."""
-    parallel = writer.take("parallel_calls")
-    if parallel is None:
-        return
-    choice = writer.body.get("tool_choice") or {"type": "auto"}
-    is_sent = parallel is False or "tool_choice" in writer.body
-    if is_sent and writer.body.get("tools") and choice["type"] != "none":
-        writer.put({**choice, "disable_parallel_tool_use": not parallel}, "tool_choice")

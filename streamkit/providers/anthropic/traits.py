@@ -27,7 +27,6 @@ __all__ = [
     "rate_message",
 ]
 
-
 #: https://docs.anthropic.com/en/api/errors. ``request_too_large`` is a limit of bytes; less must be sent there too.
 ERRORS: Final = ErrorRules(
     codes={

@@ -79,6 +79,7 @@ class AnthropicWriter(SequentialWriter):
     """A writer of one message."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    failed_body = staticmethod(error_body)
     unwritten_usage: ClassVar[str | None] = INVOCATION_METRICS  # which only Bedrock has
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
@@ -151,10 +152,6 @@ class AnthropicWriter(SequentialWriter):
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a server-sent event with its name."""
         return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the message that the events build."""

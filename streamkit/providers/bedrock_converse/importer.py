@@ -31,14 +31,7 @@ __all__ = ["parse_messages"]
 def parse_messages(
     messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return messages as history, with the system text first. No message content raises an exception.
-
-    Args:
-        messages: the messages of a request.
-        traits: the provider's.
-        system: the request's system text, as text or parts.
-        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
-    """
+    """Return messages as history, with the system text or parts first."""
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, _without_bytes(system))
     for original in messages:

@@ -94,7 +94,8 @@ def result_content(value: Any, changes: list[str]) -> list[Json]:
     items = _result_items(value, changes) if isinstance(value, list) else None
     if items is None:
         items = [text_or_json(value)]
-    content = [{"text": item} if isinstance(item, str) else item for item in items if item and not _is_blank(item)]
+    kept = [item for item in items if not isinstance(item, str) or item.strip()]
+    content = [{"text": item} if isinstance(item, str) else item for item in kept]
     return content or [{"text": "(no output)"}]  # NousResearch/hermes-agent#55092
 
 
@@ -128,10 +129,6 @@ def _is_result_part(item: Any) -> bool:
         return isinstance(source, str) and isinstance(part["content"], list)
     has_name = kind != "document" or isinstance(part["name"], str)
     return has_name and isinstance(source, dict) and len(source) == 1 and next(iter(source)) in _SOURCES
-
-
-def _is_blank(item: Json | str) -> bool:
-    return isinstance(item, str) and not item.strip()
 
 
 def media_part(part: ImageBlock | FileBlock) -> Json:

@@ -53,17 +53,7 @@ _DESCRIPTION_OF_PAST_TOOL = "A tool of the conversation so far. It cannot be cal
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return a conversation as Converse messages, with the system text outside of them.
-
-    Args:
-        contents: The conversation.
-        traits: The traits of the target.
-        options: The id policy (``origin`` sends this provider's own ids back), and the model and endpoint that are
-            requested.
-
-    Raises:
-        UnsupportedContent: A person's image or file is in a form that the API does not accept.
-    """
+    """Return a conversation as Converse messages, with the system text outside of them."""
     return ConverseRenderer(traits, options).render(contents)
 
 
@@ -82,9 +72,6 @@ def build_request(
     (langgenius/dify#16421). So for ``none`` the tools stay and the choice is left out. Without tools, those that the
     history calls are declared with an open schema. The provider's own tools whose calls are sent back are declared as
     ``systemTool``.
-
-    Raises:
-        UsageError: The schema of a strict tool cannot be converted.
     """
     body: Json = dict(rendered.request_fields)
     body[traits.messages_field] = rendered.messages
@@ -106,11 +93,7 @@ def build_request(
 
 
 def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
-    """Return an image or a file as a part.
-
-    Raises:
-        UnsupportedContent: The API does not accept it in this form.
-    """
+    """Return an image or a file as a part."""
     return media_part(block)
 
 
@@ -169,7 +152,16 @@ class ConverseRenderer(BlockRenderer):
         """Apply the rules for the order of messages and of the parts in them."""
         if self._system:
             self.request_fields["system"] = self._system
-        self._omit_reasoning_only_messages()
+        messages = self.messages.copy()
+        self.messages.clear()
+        for message in messages:
+            parts = message["content"]
+            if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
+                self.report(
+                    "a response with reasoning only was left out: the model would take it for a prefilled response"
+                )
+            else:
+                self.push(message["role"], parts, self.contents_of(message))
         self.put_results_first()
         for message in self.messages:
             if message["role"] == "assistant":
@@ -192,18 +184,6 @@ class ConverseRenderer(BlockRenderer):
     def _lists(self) -> list[list[Json]]:
         """Return the lists that may have cache points, in the order of the request."""
         return [self.request_fields.get("system", []), *(message["content"] for message in self.messages)]
-
-    def _omit_reasoning_only_messages(self) -> None:
-        messages = self.messages.copy()
-        self.messages.clear()
-        for message in messages:
-            parts = message["content"]
-            if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
-                self.report(
-                    "a response with reasoning only was left out: the model would take it for a prefilled response"
-                )
-            else:
-                self.push(message["role"], parts, self.contents_of(message))
 
     def _put_calls_last(self, parts: list[Json]) -> list[Json]:
         """Return parts with late text before the calls: an assistant message that has calls ends with one."""

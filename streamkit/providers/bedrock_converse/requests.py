@@ -30,7 +30,7 @@ from streamkit.providers.requests.models.claude import (
     take_thinking,
 )
 from streamkit.providers.requests.request import OutputFormat
-from streamkit.providers.requests.strict import CLAUDE_KEYWORDS, strict_format
+from streamkit.providers.requests.strict import CLAUDE_KEYWORDS
 from streamkit.providers.requests.tools import further_fields, outer_fields, read_definition, strict_schemas
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
@@ -49,7 +49,6 @@ __all__ = [
     "tool_spec",
     "write_settings",
 ]
-
 
 # https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html: the same subset for every model, and no
 # limits for a request. Only some models have the mode, and the others refuse the field.
@@ -96,11 +95,7 @@ def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
 
 
 def render_tools(tools: Sequence[OfferedTool], *, most_marks: int) -> list[Json]:
-    """Return the definitions of tools, each cache mark as a cache point after its tool.
-
-    Args:
-        tools: the tools.
-        most_marks: how many cache marks the tools may have; of more, the last are kept.
+    """Return the definitions of tools, each cache mark as a cache point after its tool; of too many, the last are kept.
 
     Raises:
         UsageError: the schema of a strict tool cannot be converted.
@@ -125,15 +120,7 @@ def render_tools(tools: Sequence[OfferedTool], *, most_marks: int) -> list[Json]
 def tool_spec(
     name: str, description: str, parameters: Json, strict_schema: Json | None = None, further: Json | None = None
 ) -> Json:
-    """Return the definition of a tool.
-
-    Args:
-        name: its name.
-        description: its description; an empty one is refused and left out.
-        parameters: its schema.
-        strict_schema: its schema in the strict form; None if it is not strict.
-        further: further fields.
-    """
+    """Return the definition of a tool; an empty description is refused and left out."""
     spec: Json = {"name": name}
     if description:
         spec["description"] = description
@@ -220,7 +207,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         writer.report("reasoning was left out: its form is not known for this model")
     if thinking.effort is not None:
         writer.put(thinking.effort, "outputConfig", "effort")
-    output = writer.write_output_format(_strict_output_fields if writer.is_foreign else output_fields)
+    output = writer.write_output_format(output_fields, STRICT)
     if output is not None and output.type == "json":
         writer.report("the output format JSON was left out: Converse has one only for a schema")
     if writer.get("parallel_calls"):
@@ -235,11 +222,6 @@ def _refuses_thinking(body: Json, thinking: Thinking) -> str:
     parts = responses[-1]["content"] if responses else []
     has_lost_thinking = any("toolUse" in part for part in parts) and "reasoningContent" not in parts[0]
     return refuses_thinking(thinking, is_call_forced=is_call_forced, has_lost_thinking=has_lost_thinking)
-
-
-def _strict_output_fields(output: OutputFormat) -> Json:
-    """Return the field of an output format that was read from another provider's request, or raise OutputRefused."""
-    return output_fields(strict_format(output, STRICT))
 
 
 def output_fields(output: OutputFormat) -> Json:

@@ -44,6 +44,7 @@ class ConverseWriter(SequentialWriter):
     """A writer of one message. A chunk is ``{name: body}``, as boto3 yields it."""
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+    failed_body = staticmethod(error_body)
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -78,10 +79,6 @@ class ConverseWriter(SequentialWriter):
         ((name, body),) = chunk.items()
         self._event_count += 1
         return aws_frames.encode_event(name, {**body, "p": _PADDING[: 7 * self._event_count % len(_PADDING)]})
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the events build."""

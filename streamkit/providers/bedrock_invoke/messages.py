@@ -26,10 +26,6 @@ def build_request(
     stream: bool = True,
     output: OutputType[Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a body that the conversation determines; the path has the model.
-
-    Raises:
-        UsageError: The schema of a strict tool cannot be converted, or all of them together exceed a limit.
-    """
+    """Return the fields of a body that the conversation determines; the path has the model."""
     body = anthropic.build_request(rendered, traits, tools=tools, tool_choice=tool_choice, stream=False, output=output)
     return {"anthropic_version": _VERSION, **body}

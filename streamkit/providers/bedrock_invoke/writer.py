@@ -30,6 +30,7 @@ class InvokeWriter(AnthropicWriter):
     """A writer of one message. Bedrock sends no pings, and an error as an exception."""
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+    failed_body = staticmethod(error_body)
 
     def send_message_stop(self) -> None:
         """Write ``message_stop`` with Bedrock's own count, if the events have it."""
@@ -46,7 +47,3 @@ class InvokeWriter(AnthropicWriter):
                 return aws_frames.encode_exception("modelStreamErrorException", chunk["error"]["message"])
             return error_event(*self.error_fields(self.error))
         return aws_frames.encode_event("chunk", {"bytes": b64encode(encode_chunk(chunk)).decode(), "p": "abcdefgh"})
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)

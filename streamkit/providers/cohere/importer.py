@@ -34,14 +34,7 @@ _FIELDS = {
 def parse_messages(
     messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return messages as history. No message content raises an exception.
-
-    Args:
-        messages: the messages.
-        traits: the provider's.
-        system: text or parts that come first as a system message.
-        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
-    """
+    """Return messages as history, with the system text or parts first."""
     builder = ContentBuilder(traits.name, changes)
     if system is not None:
         _read_parts(builder, "system", system)

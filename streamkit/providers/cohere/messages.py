@@ -54,14 +54,7 @@ DOCUMENTS = "documents"
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as Cohere's messages.
 
-    Args:
-        contents: the conversation.
-        traits: the target's.
-        options: the id policy (``origin`` restores the raw id of a call that Cohere made) and the request's model.
-            Cohere documents no rule for ids, so other ids have the most common form.
-
-    Raises:
-        UnsupportedContent: a message cannot contain a person's image or file in this form.
+    The API documents no rule for ids, so those of calls that Cohere did not make have the most common form.
     """
     return CohereRenderer(traits, options).render(contents)
 
@@ -79,9 +72,6 @@ def build_request(
 
     The API's choices are REQUIRED and NONE; without the field it is ``auto``. No choice can name a tool. If one must be
     called, only that one is offered, and required.
-
-    Raises:
-        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
     """
     body: Json = {traits.messages_field: rendered.messages}
     body |= render_tool_fields(tools, tool_choice)
@@ -93,11 +83,7 @@ def build_request(
 
 
 def convert_media(block: Media, traits: Traits) -> Json:
-    """Return an image, or a file that is one, as a part.
-
-    Raises:
-        UnsupportedContent: the API does not accept its form.
-    """
+    """Return an image, or a file that is one, as a part."""
     data = block.data or ""
     if isinstance(block, FileBlock) and not data.startswith("data:image/"):
         media_type = block.media_type or ""

@@ -38,7 +38,6 @@ __all__ = [
     "write_settings",
 ]
 
-
 # https://docs.cohere.com/docs/structured-outputs#parameter-types-support and .../tool-use-parameter-types (read
 # 2026-11): one switch for the request; no range of a number or a length; these formats; patterns only without ^ and $,
 # which few are; a required parameter in each tool, 200 fields in all of them.

@@ -23,7 +23,6 @@ __all__ = [
     "rate_message",
 ]
 
-
 #: https://docs.cohere.com/reference/errors
 ERRORS: Final = ErrorRules(
     messages=(

@@ -23,7 +23,6 @@ from streamkit.providers.writing.wire_output import WriterOptions
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
-
 # A reason for which the vendor has no name is the neutral one in capitals.
 _FINISH_REASONS: Final = invert_finish_reasons(
     FINISH_REASONS, preferred={"refusal": "REFUSAL", "pause": "PAUSE", "other": "OTHER"}
@@ -51,6 +50,7 @@ class CohereWriter(SequentialWriter):
     """A writer of one message, which counts its contents, calls and citations from 0 each."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    failed_body = staticmethod(error_body)
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -83,10 +83,6 @@ class CohereWriter(SequentialWriter):
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a server-sent event with its name."""
         return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the events build."""

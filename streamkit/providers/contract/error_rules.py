@@ -82,20 +82,14 @@ _ALIKE: Final = str.maketrans("\u0130\u0131\u017f\u212a", "iisk")
 
 
 class MessageRule(Struct, frozen=True):
-    """A message of a provider and its meaning.
+    """A message of a provider and its meaning."""
 
-    Attributes:
-        code: the meaning.
-        pattern: a regular expression without flags, searched in the message without regard to case. Its groups
-            ``limit`` and ``requested`` are token counts; ``output`` is added to ``requested``.
-        must_exceed: the rule applies only if ``requested`` is more than ``limit``.
-        is_own: whether the provider itself sends the message; False: gateways that have its wire.
-    """
-
-    code: ErrorCode
+    code: ErrorCode  #: the meaning
+    #: a regular expression without flags, searched in the message without regard to case. Its groups ``limit`` and
+    #: ``requested`` are token counts; ``output`` is added to ``requested``.
     pattern: str
-    must_exceed: bool = False
-    is_own: bool = True
+    must_exceed: bool = False  #: the rule applies only if ``requested`` is more than ``limit``
+    is_own: bool = True  #: whether the provider itself sends the message; False: gateways that have its wire
 
 
 #: LiteLLM's proxy begins the message of an overflow with the name of its exception, on each of its wires.
@@ -103,23 +97,19 @@ LITELLM_OVERFLOW: Final = MessageRule("context_overflow", r"litellm\.contextwind
 
 
 class ErrorRules(Struct, frozen=True):
-    """What the errors of a provider mean.
+    """What the errors of a provider mean."""
 
-    Attributes:
-        codes: the meaning of names in an error object; the case of the letters does not matter.
-        messages: the meaning of messages, the first one that matches counts.
-        statuses: the meaning of HTTP statuses that differ from ``STATUS_CODES``.
-        counts: the fields of an error object with token counts: ``limit`` or ``requested`` by the field's name.
-        unnamed: the meanings for which no name in ``codes`` is written: it is a narrower one, or not the field's.
-        overflow: the provider's sentences for a prompt that exceeds the context, with ``{limit}`` and ``{requested}``
-            for the token counts; the first one whose counts are known is written.
-    """
-
+    #: the meaning of names in an error object; the case of the letters does not matter
     codes: Mapping[str, ErrorCode] = field(default_factory=dict)
-    messages: tuple[MessageRule, ...] = ()
+    messages: tuple[MessageRule, ...] = ()  #: the meaning of messages, the first one that matches counts
+    #: the meaning of HTTP statuses that differ from ``STATUS_CODES``
     statuses: Mapping[int, ErrorCode] = field(default_factory=dict)
+    #: the fields of an error object with token counts: ``limit`` or ``requested`` by the field's name
     counts: Mapping[str, str] = field(default_factory=dict)
+    #: the meanings for which no name in ``codes`` is written: it is a narrower one, or not the field's
     unnamed: frozenset[ErrorCode] = frozenset()
+    #: the provider's sentences for a prompt that exceeds the context, with ``{limit}`` and ``{requested}`` for the
+    #: token counts; the first one whose counts are known is written
     overflow: tuple[str, ...] = ()
 
     def __add__(self, other: ErrorRules) -> ErrorRules:

@@ -30,23 +30,15 @@ class OutputRefused(UsageError):
 
 
 class OutputSupport(Struct, frozen=True, kw_only=True):
-    """What a provider accepts for a structured output.
+    """What a provider accepts for a structured output."""
 
-    Attributes:
-        has_field: a field of the request takes the schema.
-        with_stream: the field is accepted in a request whose response is streamed.
-        with_tools: the field is accepted in a request with tools.
-        with_tools_of: matches the models that accept that, if ``with_tools`` is False.
-        not_of: matches the models that do not accept the field.
-        any_root: the schema may be that of a list or of another value; else such an output is a member of an object
-            (``OutputType.as_object``).
-    """
-
-    has_field: bool = False
-    with_stream: bool = True
-    with_tools: bool = True
-    with_tools_of: re.Pattern[str] | None = None
-    not_of: re.Pattern[str] | None = None
+    has_field: bool = False  #: a field of the request takes the schema
+    with_stream: bool = True  #: the field is accepted in a request whose response is streamed
+    with_tools: bool = True  #: the field is accepted in a request with tools
+    with_tools_of: re.Pattern[str] | None = None  #: matches the models that accept that, if ``with_tools`` is False
+    not_of: re.Pattern[str] | None = None  #: matches the models that do not accept the field
+    #: the schema may be that of a list or of another value; else such an output is a member of an object
+    #: (``OutputType.as_object``)
     any_root: bool = False
 
     def reason_without_field(self, model: str | None, *, stream: bool, has_tools: bool) -> str | None:

@@ -34,30 +34,23 @@ __all__ = [
     "origin_metadata",
 ]
 
-
 #: ``auto``, ``none``, ``required``, or the name of the one tool that must be called.
 ToolChoice: TypeAlias = str
 
 
 class RenderedMessages(Struct):
-    """A conversation in the form of one provider's messages.
+    """A conversation in the form of one provider's messages."""
 
-    Attributes:
-        messages: the provider's own messages, in order.
-        system: system text, if the wire has it outside of the messages; else None.
-        spans: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it.
-            Contents that share a message have overlapping ranges; a content without a message has an empty range.
-        request_fields: further fields of a request's body that depend on the conversation.
-        changes: a sentence for each thing that was changed or left out because the target cannot carry it.
-        model: the model that is requested; None if it is not known.
-    """
-
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    system: str | None = None
+    messages: list[dict[str, Any]] = field(default_factory=list)  #: the provider's own messages, in order
+    system: str | None = None  #: system text, if the wire has it outside of the messages; else None
+    #: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it. Contents that
+    #: share a message have overlapping ranges; a content without a message has an empty range.
     spans: list[tuple[int, int]] = field(default_factory=list)
+    #: further fields of a request's body that depend on the conversation
     request_fields: dict[str, Any] = field(default_factory=dict)
+    #: a sentence for each thing that was changed or left out because the target cannot carry it
     changes: list[str] = field(default_factory=list)
-    model: str | None = None
+    model: str | None = None  #: the model that is requested; None if it is not known
 
     def report(self, sentence: str) -> None:
         """Record a change, unless it was recorded already."""
@@ -69,39 +62,26 @@ class RenderedMessages(Struct):
 #: ``canonical``: every id is derived from the canonical one by the target's rule.
 IdPolicy: TypeAlias = Literal["origin", "canonical"]
 
-
 #: The fields of a block's metadata that name its origin: the provider, the endpoint, the model that the response
 #: reported and the one that was requested.
 ORIGIN_FIELDS = ("provider", "endpoint", "model", "requested_model")
 
-
 # Names of one model: with the date of a snapshot, or with "latest" in its place.
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)\Z")
-
-
 _SECRET_END = re.compile(r"[?#].*", re.DOTALL)
-
 
 # scheme, host (also an IPv6 address in brackets), port and path; a name and password before the host are not captured
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(?:[^/]*@)?(\[[^\]/]*\]|[^/:@\[\]]+)(?::(\d*))?(/.*)?", re.DOTALL)
-
-
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class RenderOptions(Struct, frozen=True):
-    """What a rendering depends on besides the conversation and the provider.
+    """What a rendering depends on besides the conversation and the provider."""
 
-    Attributes:
-        ids: the id policy.
-        model: the model that is requested; None if it is unchanged.
-        endpoint: the server that is requested; None if it is unchanged.
-        used_ids: the provider's ids of calls that precede the rendered contents and are not among them.
-    """
-
-    ids: IdPolicy = "origin"
-    model: str | None = None
-    endpoint: str | None = None
+    ids: IdPolicy = "origin"  #: the id policy
+    model: str | None = None  #: the model that is requested; None if it is unchanged
+    endpoint: str | None = None  #: the server that is requested; None if it is unchanged
+    #: the provider's ids of calls that precede the rendered contents and are not among them
     used_ids: frozenset[str] = frozenset()
 
 
@@ -117,12 +97,9 @@ def models_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def is_same_model(metadata: Mapping[str, Any], model: str | None, normalize: Callable[[str], str]) -> bool:
-    """Return True if a block was made by this model, or if either is unknown.
+    """Return True if the block of this metadata was made by this model, or if either is unknown.
 
-    Args:
-        metadata: the block's metadata.
-        model: the requested model.
-        normalize: returns a model's name without what its provider adds to it (`Traits.normalize_model`).
+    ``normalize`` returns a model's name without what its provider adds to it (`Traits.normalize_model`).
     """
     made_by = models_of(metadata)
     if not model or not made_by:

@@ -41,12 +41,9 @@ _OWN_DEFINITION = re.compile(r"#/\$defs/[\w.-]+")
 
 
 def with_types(schema: Any, within: Any, changes: list[str]) -> Any:
-    """Return the schema with a type wherever there was none.
+    """Return the schema with a type wherever there was none; add a sentence to ``changes`` if there was such a place.
 
-    Args:
-        schema: the schema.
-        within: the type of the schema of which it is an option.
-        changes: receives a sentence if there was one without.
+    ``within`` is the type of the schema of which it is an option.
     """
     if isinstance(schema, list):
         return [with_types(item, within, changes) for item in schema]

@@ -18,31 +18,20 @@ __all__ = ["ToolSchemaRules", "adapt_tool_schema"]
 
 
 class ToolSchemaRules(Struct, frozen=True, kw_only=True):
-    """The forms of a tool's schema that a provider refuses.
+    """The forms of a tool's schema that a provider refuses."""
 
-    Attributes:
-        refused_at_root: the keywords that it refuses at the root of a schema.
-        refused_keywords: the keywords that it refuses anywhere.
-        one_type: every schema must have exactly one type, or be a union of such, without a type next to it; a reference
-            has no keywords next to it, and refers to the root or one of the root's ``$defs``.
-        typed: every schema must have a type, or be a union or reference.
-        numeric_bounds: ``exclusiveMinimum`` and ``exclusiveMaximum`` must be numbers, not the booleans of draft 4.
-    """
-
-    refused_at_root: frozenset[str] = frozenset()
-    refused_keywords: frozenset[str] = frozenset()
+    refused_at_root: frozenset[str] = frozenset()  #: the keywords that it refuses at the root of a schema
+    refused_keywords: frozenset[str] = frozenset()  #: the keywords that it refuses anywhere
+    #: every schema must have exactly one type, or be a union of such, without a type next to it; a reference has no
+    #: keywords next to it, and refers to the root or one of the root's ``$defs``
     one_type: bool = False
-    typed: bool = False
+    typed: bool = False  #: every schema must have a type, or be a union or reference
+    #: ``exclusiveMinimum`` and ``exclusiveMaximum`` must be numbers, not the booleans of draft 4
     numeric_bounds: bool = False
 
 
 def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
-    """Return a tool's schema in a form that the provider accepts, and a sentence for each change.
-
-    Args:
-        schema: the tool's parameters, of the type ``object``.
-        rules: what the provider refuses.
-    """
+    """Return a tool's schema, an object's, in a form that the provider accepts, and a sentence for each change."""
     changes: list[str] = []
     complete = schema
     refused = [keyword for keyword in schema if keyword in rules.refused_at_root]
@@ -77,13 +66,8 @@ def _merge_root(
 ) -> Json:
     """Return an object's schema without combinations: every property of any of them, and the required ones of all.
 
-    Args:
-        schema: the object's schema.
-        root: the schema that references refer to.
-        refused: keywords that are left out.
-        merged_options: what was returned for each member of a combination, by its ``id``; None while that is unknown,
-            because a schema that contains itself adds nothing to itself.
-        depth: how many combinations contain the schema.
+    *merged_options* has what was returned for each member of a combination, by its ``id``; None while that is unknown,
+    because a schema that contains itself adds nothing to itself. *depth* is how many combinations contain the schema.
     """
     merged = {name: value for name, value in schema.items() if name not in refused and name not in COMBINATIONS}
     properties: Json = dict(merged.get("properties") or {})

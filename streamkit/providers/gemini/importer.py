@@ -48,15 +48,9 @@ _MEDIA_FIELDS = ("inlineData", "fileData")
 def parse_messages(
     messages: Sequence[dict[str, Any]], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return Gemini's contents as history. Nothing that they contain raises.
+    """Return Gemini's contents as history, with the system text, parts or content first.
 
     Server tools and unknown parts are kept unchanged.
-
-    Args:
-        messages: the contents.
-        traits: the provider's; under its name signatures, ids and opaque parts are stored.
-        system: the system text (text, parts or a content), which becomes the first message.
-        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
     """
     builder = ContentBuilder(traits.name, changes)
     _read_system(builder, system)
@@ -216,12 +210,7 @@ def _kept_fields(part: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _media(part: Any, *, images: bool = True) -> ImageBlock | FileBlock | None:
-    """Return the image or file of a part, or None if it has neither.
-
-    Args:
-        part: a part of a content or of a function response.
-        images: an image without a display name becomes an ``ImageBlock``, not a ``FileBlock``.
-    """
+    """Return the image or file of a part, or None if it has neither; with *images* an image without a name as such."""
     inline, file_data = (part.get("inlineData"), part.get("fileData")) if isinstance(part, dict) else (None, None)
     if isinstance(inline, dict) and isinstance(inline.get("data"), str):
         media_type, name = as_text(inline.get("mimeType")), as_text(inline.get("displayName"))

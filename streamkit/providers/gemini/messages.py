@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final, TypeGuard
 
@@ -90,14 +91,7 @@ _REQUIRED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as contents of the roles ``user`` and ``model``, with its system text apart.
 
-    Args:
-        contents: the conversation.
-        traits: the target's.
-        options: the model and endpoint that are requested. The id policy is ignored: ids are optional on this wire, and
-            a call has one only if this wire gave it one.
-
-    Raises:
-        UnsupportedContent: the API does not accept the form of a person's image or file.
+    The id policy is ignored: ids are optional on this wire, and a call has one only if this wire gave it one.
     """
     return GeminiRenderer(traits, options).render(contents)
 
@@ -114,18 +108,8 @@ def build_request(
     """Return the fields of a request's body that the conversation decides.
 
     A conversation that begins with a call gets a user content before it: "function call turn comes immediately after a
-    user turn or after a function response turn" (google-gemini/gemini-cli#11814).
-
-    Args:
-        rendered: the rendered messages.
-        traits: the target's.
-        tools: the tools to offer.
-        tool_choice: a mode or the name of a tool; without tools it is left out.
-        stream: ignored: the address decides whether the response is streamed.
-        output: the type of a structured output.
-
-    Raises:
-        UsageError: a strict tool's schema cannot be converted.
+    user turn or after a function response turn" (google-gemini/gemini-cli#11814). Without tools the tool choice is left
+    out. The address decides whether the response is streamed.
     """
     messages = rendered.messages
     first = messages[0].get("parts") if messages else None
@@ -144,35 +128,27 @@ def build_request(
 
 
 def convert_media(block: Media, traits: Traits) -> Json:
-    """Return an image or file as a part.
-
-    Raises:
-        UnsupportedContent: the API does not accept its form.
-    """
+    """Return an image or file as a part."""
     return image_part(block.data) if isinstance(block, ImageBlock) else file_part(block)
 
 
+@dataclass(slots=True, eq=False)
 class _Part:
     """A part of a content, with the facts that decide its position and its signature."""
 
-    __slots__ = ("call_number", "data", "may_be_unsigned")
-
-    def __init__(self, data: Json, *, call_number: int | None = None, may_be_unsigned: bool = False) -> None:
-        self.data: Json = data
-        self.call_number: int | None = call_number  # of a result
-        self.may_be_unsigned: bool = may_be_unsigned  # a call that has no signature for a reason, if it has none
+    data: Json
+    call_number: int | None = None  # of a result
+    may_be_unsigned: bool = False  # a call that has no signature for a reason, if it has none
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """The facts of a call that its result depends on."""
 
-    __slots__ = ("accepts_media", "name", "number", "raw_id")
-
-    def __init__(self, number: int, name: str, raw_id: str | None, *, accepts_media: bool = False) -> None:
-        self.number = number
-        self.name = name
-        self.raw_id = raw_id
-        self.accepts_media = accepts_media  # its model accepts images in the result
+    number: int
+    name: str
+    raw_id: str | None
+    accepts_media: bool = False  # its model accepts images in the result
 
 
 class GeminiRenderer(AlternatingRenderer[Traits]):

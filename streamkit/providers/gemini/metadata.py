@@ -29,7 +29,6 @@ __all__ = [
     "facts_prefix",
 ]
 
-
 _FIELDS = ("safetyRatings", "avgLogprobs", "tokenCount", "groundingAttributions", "continuationToken")
 #: The fields of a candidate that are metadata of the response.
 CANDIDATE_FACTS = (*_FIELDS, "finishMessage", "logprobsResult")

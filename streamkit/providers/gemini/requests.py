@@ -46,7 +46,6 @@ __all__ = [
     "write_settings",
 ]
 
-
 Json = dict[str, Any]
 # https://ai.google.dev/gemini-api/docs/function-calling: not a field of a tool, but a mode of the request, VALIDATED.
 # It "ensures function schema adherence" and leaves the model free to respond with text; ANY is constrained anyway. The

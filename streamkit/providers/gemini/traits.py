@@ -35,7 +35,6 @@ __all__ = [
     "retry_delay",
 ]
 
-
 Json = dict[str, Any]
 #: The names of https://cloud.google.com/apis/design/errors and https://ai.google.dev/gemini-api/docs/troubleshooting
 ERRORS: Final = ErrorRules(
@@ -191,7 +190,6 @@ _MODELS = {
         source="https://ai.google.dev/gemini-api/docs/models", max_output_tokens=8192, reasoning="none"
     ),
 }
-
 
 _WORD = re.compile(r"_([a-z0-9])")
 #: The fields whose names are the provider's, too.

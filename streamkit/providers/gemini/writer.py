@@ -79,6 +79,7 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
     """A writer of candidates: an SSE event (``alt=sse``) or an element of a JSON array at a time."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    failed_body = staticmethod(error_body)
 
     call_state: ClassVar[frozenset[str]] = frozenset({SIGNATURE})
     has_calls_without_id: ClassVar[bool] = True
@@ -157,10 +158,6 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
         if not self._is_array:
             return b"data: %b\r\n\r\n" % encode_chunk(chunk)
         return next(self._separators) + encode_chunk(chunk)
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the chunks build: adjacent texts of one kind joined, all other parts in order."""

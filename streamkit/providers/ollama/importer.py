@@ -28,14 +28,7 @@ _RESULT_FIELDS = ("role", "content", "tool_name", "tool_call_id")
 def parse_messages(
     messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return messages as history. No message content raises an exception.
-
-    Args:
-        messages: the messages.
-        traits: the provider's.
-        system: a text that comes first as a system message.
-        changes: receives a sentence for each value that is kept opaque, and for each field that is left out.
-    """
+    """Return messages as history, with the system text first."""
     builder = ContentBuilder(traits.name, changes)
     if system is not None and not builder.text("system", system):
         builder.opaque("system", system)

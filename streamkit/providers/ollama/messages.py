@@ -50,15 +50,7 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
     """Return history as Ollama's messages.
 
-    Args:
-        contents: the conversation.
-        traits: the target's.
-        options: the id policy. ``canonical`` gives every call an id derived from the canonical one. Otherwise a call
-            that Ollama made has the id that Ollama gave it, and a call that had none, or is another provider's, has
-            none.
-
-    Raises:
-        UnsupportedContent: a message cannot contain a person's image or file in this form.
+    With the id policy ``origin`` a call has an id only if it is one that Ollama gave it.
     """
     return OllamaRenderer(traits, options).render(contents)
 
@@ -76,9 +68,6 @@ def build_request(
 
     The API has no tool choice, so the offered tools express it: none for ``none``, only that one for a named tool.
     Nothing can express that a tool must be called: ``required`` is left out.
-
-    Raises:
-        UsageError: ``tool_choice`` names no tool.
     """
     offered, mode = select_tools(tool_choice, tools)
     body: Json = {traits.messages_field: rendered.messages}
@@ -91,11 +80,7 @@ def build_request(
 
 
 def convert_media(block: Media, traits: Traits) -> str:
-    """Return an image, or a file that is one, as base64.
-
-    Raises:
-        UnsupportedContent: the API does not accept its form.
-    """
+    """Return an image, or a file that is one, as base64."""
     return _image_data(block.data) if isinstance(block, ImageBlock) else _file_data(block)
 
 

@@ -23,7 +23,6 @@ __all__ = [
     "rate_message",
 ]
 
-
 ERRORS: Final = ErrorRules(
     messages=(
         MessageRule("not_found", r"model .{1,200}? not found"),  # "model 'x' not found, try pulling it first"

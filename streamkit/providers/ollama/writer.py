@@ -47,6 +47,7 @@ class OllamaWriter(WholeCallWriter):
     """A writer of one response, a line at a time. This wire has no response id."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    failed_body = staticmethod(error_body)
 
     has_calls_without_id: ClassVar[bool] = True
 
@@ -85,10 +86,6 @@ class OllamaWriter(WholeCallWriter):
     def encode(self, chunk: Json) -> bytes:
         """Return a line."""
         return encode_chunk(chunk) + b"\n"
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the lines build."""

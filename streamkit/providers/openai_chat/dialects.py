@@ -48,90 +48,64 @@ __all__ = ["DIALECTS", "ChatDialect", "MediaForm", "MessageForm", "ReasoningRule
 
 
 class MessageForm(Struct, frozen=True, kw_only=True):
-    """The roles, names and order of a dialect's messages.
+    """The roles, names and order of a dialect's messages."""
 
-    Attributes:
-        developer_role: a message may have the role ``developer``.
-        author_names: a message may have the ``name`` of its author. Mistral refuses one (microsoft/autogen#2748).
-        result_names: a tool message has the tool's name.
-        prefix: a last assistant message that the model shall continue has the field ``prefix``.
-        separator_text: the text of an assistant message between a tool message and a user message, if the one must not
-            follow the other; None if it may.
-    """
-
-    developer_role: bool = False
+    developer_role: bool = False  #: a message may have the role ``developer``
+    #: a message may have the ``name`` of its author. Mistral refuses one (microsoft/autogen#2748).
     author_names: bool = False
-    result_names: bool = False
-    prefix: bool = False
+    result_names: bool = False  #: a tool message has the tool's name
+    prefix: bool = False  #: a last assistant message that the model shall continue has the field ``prefix``
+    #: the text of an assistant message between a tool message and a user message, if the one must not follow the other;
+    #: None if it may
     separator_text: str | None = None
 
 
 class MediaForm(Struct, frozen=True, kw_only=True):
-    """The images and files that a dialect's messages may have, and their form.
+    """The images and files that a dialect's messages may have, and their form."""
 
-    Attributes:
-        image_types: the media types of images that it takes; None if they are not documented.
-        result_images: a tool message may have images. Elsewhere a user message after the results shows them.
-        image_replay: images that the model generated are sent back.
-        document_parts: a file is a part of type ``document_url``; elsewhere of type ``file``.
-        file_addresses: a file may be sent as its address.
-        file_annotations: annotations of type ``file`` are sent back, so that the file is not parsed again.
-    """
-
+    #: the media types of images that it takes; None if they are not documented
     image_types: frozenset[str] | None = None
+    #: a tool message may have images. Elsewhere a user message after the results shows them.
     result_images: bool = False
-    image_replay: bool = False
-    document_parts: bool = False
-    file_addresses: bool = False
-    file_annotations: bool = False
+    image_replay: bool = False  #: images that the model generated are sent back
+    document_parts: bool = False  #: a file is a part of type ``document_url``; elsewhere of type ``file``
+    file_addresses: bool = False  #: a file may be sent as its address
+    file_annotations: bool = False  #: annotations of type ``file`` are sent back, so that the file is not parsed again
 
 
 class ReasoningRules(Struct, frozen=True, kw_only=True):
-    """How a dialect's requests ask for reasoning, and which of them a server refuses because of it.
+    """How a dialect's requests ask for reasoning, and which of them a server refuses because of it."""
 
-    Attributes:
-        setting: how it is requested: ``effort``, by ``reasoning_effort``; ``switch``, by that or by Together's
-            ``reasoning``; ``object``, OpenRouter's ``reasoning``; ``thinking``, a switch; ``enable_thinking``, Qwen's,
-            with a budget; None if it cannot be.
-        effort_with_switch: a request that turns reasoning on with ``thinking`` may have ``reasoning_effort``, too.
-        unless_off: matches the names of the models, in lower case, that reason unless a request turns it off, and
-            refuse some requests while they do (``requests.reasoning_switch``); None if there are none.
-        needed_with_tools: a request with tools is refused if a message of these models has no reasoning.
-        of_reasoners: a model without a setting for reasoning (``ModelFacts``) refuses reasoning in messages.
-    """
-
+    #: how it is requested: ``effort``, by ``reasoning_effort``; ``switch``, by that or by Together's ``reasoning``;
+    #: ``object``, OpenRouter's ``reasoning``; ``thinking``, a switch; ``enable_thinking``, Qwen's, with a budget; None
+    #: if it cannot be
     setting: Literal["effort", "switch", "object", "thinking", "enable_thinking"] | None = "effort"
+    #: a request that turns reasoning on with ``thinking`` may have ``reasoning_effort``, too
     effort_with_switch: bool = False
+    #: matches the names of the models, in lower case, that reason unless a request turns it off, and refuse some
+    #: requests while they do (``requests.reasoning_switch``); None if there are none
     unless_off: re.Pattern[str] | None = None
-    needed_with_tools: bool = False
+    needed_with_tools: bool = False  #: a request with tools is refused if a message of these models has no reasoning
+    #: a model without a setting for reasoning (``ModelFacts``) refuses reasoning in messages
     of_reasoners: bool = False
 
 
 class StreamForm(Struct, frozen=True, kw_only=True):
-    """What a dialect's streams have that others have not, or elsewhere.
+    """What a dialect's streams have that others have not, or elsewhere."""
 
-    Attributes:
-        message_lists: a choice may be a list of messages, with the calls that the server ran and their results.
-        one_chunk_calls: a call is sent in one chunk.
-        reasoning_details: reasoning is streamed a second time, in typed details.
-        usage_position: the place of the usage: ``own``, a chunk of its own; ``finish``, the chunk with the finish
-            reason; ``x_groq``, that field of the same chunk as well; ``choice``, the choice with the finish reason;
-            ``again``, a further chunk that repeats the finish reason.
-        reasoning_excluded_from_output: ``completion_tokens`` does not include the reasoning.
-        first_chunk: what a stream begins with: ``prompt_filter``, Azure's filter results of the prompt; ``comment``,
-            an SSE comment.
-        source_lists: sources are lists of the chunk, not annotations of the text.
-        error_in_band: a response that breaks off has its error in the last chunk.
-    """
-
+    #: a choice may be a list of messages, with the calls that the server ran and their results
     message_lists: bool = False
-    one_chunk_calls: bool = False
-    reasoning_details: bool = False
+    one_chunk_calls: bool = False  #: a call is sent in one chunk
+    reasoning_details: bool = False  #: reasoning is streamed a second time, in typed details
+    #: the place of the usage: ``own``, a chunk of its own; ``finish``, the chunk with the finish reason; ``x_groq``,
+    #: that field of the same chunk as well; ``choice``, the choice with the finish reason; ``again``, a further chunk
+    #: that repeats the finish reason
     usage_position: Literal["own", "finish", "x_groq", "choice", "again"] = "own"
-    reasoning_excluded_from_output: bool = False
+    reasoning_excluded_from_output: bool = False  #: ``completion_tokens`` does not include the reasoning
+    #: what a stream begins with: ``prompt_filter``, Azure's filter results of the prompt; ``comment``, an SSE comment
     first_chunk: Literal["prompt_filter", "comment"] | None = None
-    source_lists: bool = False
-    error_in_band: bool = False
+    source_lists: bool = False  #: sources are lists of the chunk, not annotations of the text
+    error_in_band: bool = False  #: a response that breaks off has its error in the last chunk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +214,6 @@ _XAI_MODELS: Final[Mapping[str, ModelFacts]] = {
         source="https://docs.x.ai/docs/guides/reasoning", refused=_REFUSED_BY_REASONING_GROKS, reasoning="none"
     ),
 }
-
 
 #: 400 "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
 #: (langchain-ai/langchainjs#9804)

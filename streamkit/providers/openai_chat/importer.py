@@ -53,14 +53,7 @@ _KNOWN_CALL_FIELDS = frozenset({"id", "index", "type", "function", "custom"})
 def parse_messages(
     messages: Sequence[dict[str, Any]], traits: ChatDialect, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return a dialect's messages as history. No content of a message raises.
-
-    Args:
-        messages: the messages.
-        traits: the dialect.
-        system: text or parts that come first as a system message.
-        changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
-    """
+    """Return a dialect's messages as history, with the system text or parts first."""
     builder = ContentBuilder(traits.name, changes)
     if system is not None:
         _read_system(builder, {"role": "system", "content": system})

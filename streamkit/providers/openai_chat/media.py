@@ -28,11 +28,7 @@ _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 
 
 def convert_media(block: ImageBlock | FileBlock, traits: ChatDialect) -> dict[str, Any]:
-    """Return an image or file as a part of a user message.
-
-    Raises:
-        UnsupportedContent: a chat message does not take it in this form.
-    """
+    """Return an image or file as a part of a user message."""
     if isinstance(block, FileBlock):
         return _file_part(block, traits.media)
     part = image_part(block.data, traits.media.image_types)

@@ -66,16 +66,7 @@ _MARKS = frozenset({"cache", CACHE_BREAKPOINT})
 
 
 def render_messages(contents: Sequence[Content], traits: ChatDialect, options: RenderOptions) -> RenderedMessages:
-    """Return history as a dialect's messages.
-
-    Args:
-        contents: the conversation.
-        traits: the dialect.
-        options: the id policy, and the model and endpoint that are requested.
-
-    Raises:
-        UnsupportedContent: an image or file of a person has a form that a chat message does not take.
-    """
+    """Return history as a dialect's messages."""
     return ChatRenderer(traits, options, contents).render(contents)
 
 

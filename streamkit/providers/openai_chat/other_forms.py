@@ -96,8 +96,6 @@ _CORTEX_REPEATED = frozenset({"type", "content_list", "text"})
 #: Portkey's field of thinking and text, which it reads in a request, too (``content_blocks`` in its npm package 1.15),
 #: and the fields of its streamed blocks.
 _BLOCKS = "content_blocks"
-
-
 _BLOCK_FIELDS = frozenset({"thinking", "signature", "data", "text"})
 
 

@@ -21,8 +21,8 @@ from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
     is_object,
-    json_schema_format,
     merge_fields,
+    openai_output_format,
     read_plain_settings,
     take_effort,
 )
@@ -73,11 +73,7 @@ def build_request(
     stream: bool = True,
     output: OutputType[Any] | None = None,
 ) -> Json:
-    """Return the fields of a request's body that the conversation decides.
-
-    Raises:
-        UsageError: ``tool_choice`` names no tool, or a strict tool's schema cannot be converted.
-    """
+    """Return the fields of a request's body that the conversation decides."""
     messages = rendered.messages
     last = messages[-1] if messages else {}
     if traits.messages.prefix and last.get("role") == "assistant" and "tool_calls" not in last:
@@ -176,7 +172,7 @@ def read_settings(fields: BodyFields, traits: ChatDialect) -> Json:
     if not _REASONING_FIELDS.isdisjoint(fields.rest):
         values |= take_effort(fields, "reasoning_effort")
         values |= _read_reasoning_object(fields) | _read_thinking(fields)
-    if (output := _read_output_format(fields.rest.get("response_format"))) is not None:
+    if (output := openai_output_format(fields.rest.get("response_format"), is_nested=True)) is not None:
         fields.take("response_format")
         values["output_format"] = output
     return values
@@ -208,16 +204,6 @@ def _read_thinking(fields: BodyFields) -> Json:
     if (budget := fields.take("thinking_budget", check=int)) is not None:
         values["reasoning_budget"] = budget
     return values
-
-
-def _read_output_format(value: Any) -> OutputFormat | None:
-    if not is_object(value):
-        return None
-    if value in ({"type": "text"}, {"type": "json_object"}):
-        return OutputFormat(type="text" if value["type"] == "text" else "json")
-    schema = value.get("json_schema")
-    has_form = value.keys() == {"type", "json_schema"} and value["type"] == "json_schema" and is_object(schema)
-    return json_schema_format(schema) if has_form else None
 
 
 def write_settings(writer: SettingsWriter, traits: ChatDialect) -> None:

@@ -48,7 +48,6 @@ __all__ = [
 #: same text (vLLM), so the first one with text counts. Each is a field of ``schema.Delta``.
 REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 
-
 #: All fields that contain reasoning, the others of them as typed parts or as state.
 REASONING_FIELDS = (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks", "reasoning_opaque")
 
@@ -87,11 +86,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
 # ---------------------------------------------------------------- what is recognized as this wire
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-
-
 _OWN_FIELDS = frozenset({"tool_call_id", "function_call", "refusal", "audio", *REASONING_FIELDS}) - {"reasoning"}
-
-
 _OWN_PARTS = ("image_url", "input_audio", "video_url", "document_url", "refusal")
 
 
@@ -153,15 +148,12 @@ def _kimi_ids(id: str, name: str, number: int) -> Iterator[str]:
 
 
 _make_short_ids = prefixed_ids("call_", 40, normalize_to_openai_tool_id)
-
-
 OPENAI_IDS = IdRule(
     "openai_chat",
     lambda text: 0 < len(text) <= 40,
     _make_short_ids,
     "400 string_above_max_length, at most 40 (agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171)",
 )
-
 
 #: Other servers get back every id that they issued: vLLM's have 46 characters (chatcmpl-tool-...), those of models
 #: behind gateways have the model's own form, and LiteLLM puts thought signatures into them: "any client that normalizes
@@ -170,14 +162,12 @@ SERVER_IDS = replace(
     OPENAI_IDS, name="openai_compatible", accepts=bool, source="a server accepts its own ids; else as openai_chat"
 )
 
-
 MISTRAL_IDS = IdRule(
     "mistral",
     is_mistral_id,
     mistral_id_candidates,
     '400 "must be a-z, A-Z, 0-9, with a length of 9" (langchain-ai/langchain#24668, anomalyco/opencode#1680)',
 )
-
 
 KIMI_IDS = IdRule(
     "kimi",
@@ -187,14 +177,12 @@ KIMI_IDS = IdRule(
     " (vybestack/llxprt-code#713, vllm-project/vllm#21259)",
 )
 
-
 #: Gateways and self-hosted servers pass ids on to these models' templates, which check them.
 RULES_OF_MODELS = {"mistral": MISTRAL_IDS, "kimi": KIMI_IDS}
 
 # ---------------------------------------------------------------- requests
 
 ILLEGAL_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-
 
 #: https://platform.openai.com/docs/api-reference/chat/create
 SETTINGS = {

@@ -61,6 +61,7 @@ class ChatWriter(ChoicesWriter):
 
     # invalid_request_error is the type of an error; the code of one names the fault of a field.
     error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
+    failed_body = staticmethod(error_body)
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
 
     def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:
@@ -165,10 +166,6 @@ class ChatWriter(ChoicesWriter):
         known = {name: counts for name, counts in details.items() if counts}
         fields = {"prompt_tokens": prompt or 0, "completion_tokens": output or 0, "total_tokens": total, **known}
         return self.with_own_usage(fields)
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the completion that the chunks build."""

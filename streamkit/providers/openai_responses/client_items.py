@@ -42,7 +42,6 @@ __all__ = [
     "stored_item",
 ]
 
-
 _SHELL_ITEMS = ("shell_call", "shell_call_output")
 
 
@@ -208,13 +207,9 @@ def stored_item(block: ToolResponseBlock) -> Json | None:
 
 
 def output_item(item: Json, block: ToolResponseBlock) -> Json | None:
-    """Return the item with the result of another item; None if the API has no form for this result.
+    """Return the item with the result of the item that asked for it; None if the API has no form for this result.
 
     A result may already have the API's form: an object with the ``type`` of the output item.
-
-    Args:
-        item: the item that asked for the action.
-        block: its result.
     """
     kind = _OUTPUT_TYPES[item_type(item)]
     for own in (block.metadata.get(CLIENT_ITEM), block.result):

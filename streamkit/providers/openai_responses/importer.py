@@ -55,14 +55,7 @@ _TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_t
 def parse_messages(
     messages: Sequence[Json], traits: Traits, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
-    """Return items as history, with the instructions first. No content of an item raises.
-
-    Args:
-        messages: the items.
-        traits: the provider's traits.
-        system: the request's instructions.
-        changes: gets a sentence for each item that is kept opaque, and for each field that is left out.
-    """
+    """Return items as history, with the instructions of the request first."""
     builder = ContentBuilder(traits.name, changes)
     for text in as_list(system):
         if not builder.text("system", text):

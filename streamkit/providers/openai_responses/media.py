@@ -97,12 +97,8 @@ def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
 def output_of(block: ToolResponseBlock, changes: list[str], *, is_own: bool = False) -> str | list[Json]:
     """Return the ``output`` of a call: text, or a list of texts, images and files.
 
-    The API has no field for a failure, so the error's text is the output.
-
-    Args:
-        block: the result.
-        is_own: the call is of this provider, so that its result may be in the provider's own form.
-        changes: gets a sentence for each image or file that is replaced by text.
+    The API has no field for a failure, so the error's text is the output. An own call is of this provider, so that its
+    result may be in the provider's own form. ``changes`` gets a sentence for each image or file that becomes text.
     """
     if block.error is not None or block.status not in (None, "completed"):
         return block.error or text_or_json(block.result) or f"The call did not complete: {block.status}."

@@ -65,17 +65,7 @@ __all__ = ["build_request", "convert_media", "render_messages"]
 
 
 def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return history as input items.
-
-    Args:
-        contents: the conversation.
-        traits: the target's traits.
-        options: the id policy (``origin``: a call of this provider keeps its own ``call_id``), and the model and
-            endpoint that are requested.
-
-    Raises:
-        UnsupportedContent: an image or file of a person has a form that the API does not accept.
-    """
+    """Return history as input items. With the id policy ``origin`` a call of this provider keeps its ``call_id``."""
     return ResponsesRenderer(traits, options, contents).render(contents)
 
 
@@ -88,11 +78,7 @@ def build_request(
     stream: bool = True,
     output: OutputType[Any] | None = None,
 ) -> Json:
-    """Return the fields of a request's body that the conversation decides; the caller adds ``model`` and settings.
-
-    Raises:
-        UsageError: a strict tool's schema cannot be converted.
-    """
+    """Return the fields of a request's body that the conversation decides; the caller adds ``model`` and settings."""
     body: Json = {} if rendered.system is None else {"instructions": rendered.system}
     body[traits.messages_field] = rendered.messages
     if tools:
@@ -108,11 +94,7 @@ def build_request(
 
 
 def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
-    """Return an image or file as a part of a message.
-
-    Raises:
-        UnsupportedContent: the API does not accept it in this form.
-    """
+    """Return an image or file as a part of a message."""
     if not isinstance(block, ImageBlock):
         return input_file(block)
     return input_image(block.data) | detail_of(block)
@@ -120,21 +102,13 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
 
 @dataclass(slots=True)
 class _RenderedCall:
-    """What the output of a call depends on.
+    """What the output of a call depends on."""
 
-    Attributes:
-        kind: the kind of the call; None for one that was sent as the provider's item.
-        caller: who made it; its output has the same field if a program did.
-        is_async: the model does not wait for its result.
-        item: the provider's item, if it was sent as that.
-        target_id: the id of that item's call.
-    """
-
-    kind: str | None = None
-    caller: Any = None
-    is_async: bool = False
-    item: Json | None = None
-    target_id: str = ""
+    kind: str | None = None  # of the call; None for one that was sent as the provider's item
+    caller: Any = None  # who made it; its output has the same field if a program did
+    is_async: bool = False  # the model does not wait for its result
+    item: Json | None = None  # of the provider, if it was sent as that
+    target_id: str = ""  # the id of that item's call
 
 
 class ResponsesRenderer(MessageRenderer[Traits]):

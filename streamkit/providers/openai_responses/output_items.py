@@ -26,7 +26,6 @@ __all__ = [
     "without_foreign_id",
 ]
 
-
 _MANY_PARTS = 32  # so many parts of a text are joined
 
 

@@ -20,8 +20,7 @@ from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
     BodyFields,
     SettingsWriter,
-    is_object,
-    json_schema_format,
+    openai_output_format,
     read_plain_settings,
     take_effort,
 )
@@ -48,7 +47,6 @@ __all__ = [
     "write_settings",
 ]
 
-
 Json = dict[str, Any]
 #: https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items: reasoning for a stateless conversation
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -60,18 +58,10 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
     values |= take_effort(fields, "reasoning", "effort")
     if (summary := fields.take("reasoning", "summary", check=str)) is not None:
         values["reasoning_summary"] = summary
-    if (output := _read_output_format(fields.get("text", "format"))) is not None:
+    if (output := openai_output_format(fields.get("text", "format"), is_nested=False)) is not None:
         fields.take("text", "format")
         values["output_format"] = output
     return values
-
-
-def _read_output_format(value: Any) -> OutputFormat | None:
-    if not is_object(value):
-        return None
-    if value in ({"type": "text"}, {"type": "json_object"}):
-        return OutputFormat(type="text" if value["type"] == "text" else "json")
-    return json_schema_format(value) if value.get("type") == "json_schema" else None
 
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:

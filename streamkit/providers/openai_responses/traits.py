@@ -27,7 +27,6 @@ __all__ = [
     "rate_message",
 ]
 
-
 _ROLES = ("user", "assistant", "system", "developer")
 _FOREIGN_FIELDS = frozenset(
     {"tool_calls", "tool_call_id", "tool_plan", "function_call", "parts", "images", "toolInvocations"}

@@ -88,9 +88,7 @@ class _TextWriter(Writer):
     def add_item(self, item: Json, initial: Json) -> int:
         """Write the start of an item; return its place in the output.
 
-        Args:
-            item: the item, which ``end_item`` writes as it is then.
-            initial: the fields that differ at its start.
+        The fields of ``initial`` differ at its start; ``end_item`` writes the item as it is then.
         """
         index = len(self.items)
         self.items.append(item)
@@ -301,6 +299,7 @@ class ResponsesWriter(_TextWriter):
     """A writer of one response."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    failed_body = staticmethod(error_body)
 
     has_custom_calls: bool = True
     call_state: ClassVar[frozenset[str]] = frozenset({CLIENT_TOOL, "item_id", "namespace", "status"})
@@ -355,10 +354,6 @@ class ResponsesWriter(_TextWriter):
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a server-sent event with its name."""
         return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
-
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
-        return error_body(status, message, code)
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the whole response, which the last event has."""

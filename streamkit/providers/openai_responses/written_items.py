@@ -45,34 +45,20 @@ USAGE_DETAILS: Final = ("input_tokens_details", "output_tokens_details")
 
 
 class OpenItem:
-    """A message or a reasoning that is being written.
-
-    Attributes:
-        type: ``message`` or ``reasoning``.
-        item: the item, which gets the complete parts.
-        index: its place in the output.
-        is_own: the item is the provider's own, and has its parts.
-        kind: the kind of the open part; None if no part is open.
-        block: the number of the block that the last part is.
-        texts: the deltas of that part.
-        annotations: the annotations of that part.
-        logprobs: its log probabilities.
-        position: the fields of an event that name the part.
-        part_count: the parts that were opened.
-    """
+    """A message or a reasoning that is being written."""
 
     def __init__(self, type: Literal["message", "reasoning"], item: Json) -> None:
-        self.type = type
-        self.item = item
-        self.index = 0
-        self.is_own = False
-        self.kind: str | None = None
-        self.block: int = -1
-        self.texts: list[str] = []
-        self.annotations: list[Any] = []
-        self.logprobs: list[Any] = []
-        self.position: Json = {}
-        self.part_count: int = 0
+        self.type = type  # ``message`` or ``reasoning``
+        self.item = item  # the item, which gets the complete parts
+        self.index = 0  # its place in the output
+        self.is_own = False  # the item is the provider's own, and has its parts
+        self.kind: str | None = None  # the kind of the open part; None if no part is open
+        self.block: int = -1  # the number of the block that the last part is
+        self.texts: list[str] = []  # the deltas of that part
+        self.annotations: list[Any] = []  # the annotations of that part
+        self.logprobs: list[Any] = []  # its log probabilities
+        self.position: Json = {}  # the fields of an event that name the part
+        self.part_count: int = 0  # the parts that were opened
         self._counts: dict[str, int] = {}
 
     def start_part(self, kind: str, block: int) -> None:
@@ -125,13 +111,7 @@ def empty_response(response_id: str, model: str) -> Json:
 
 
 def call_item(call: CallText, item_id: str, own: Mapping[str, Any]) -> Json:
-    """Return the item of a call, without its arguments.
-
-    Args:
-        call: the call.
-        item_id: the id of the item.
-        own: the metadata of a call that the same provider made; else empty.
-    """
+    """Return the item of a call, without its arguments; *own* is the metadata of a call that the provider made."""
     is_custom = call.ref.kind == "custom"
     item: Json = {
         "id": item_id,
@@ -147,13 +127,7 @@ def call_item(call: CallText, item_id: str, own: Mapping[str, Any]) -> Json:
 
 
 def client_tool_call(tool: Json, call: CallText, item_id: str) -> Json:
-    """Return the item of a call of a tool that the API declares in a form of its own and the client runs.
-
-    Args:
-        tool: its declaration.
-        call: the call, whose arguments are not known yet.
-        item_id: the id of the item.
-    """
+    """Return the item of a call, without arguments, of a tool that the API declares so and the client runs."""
     kind = f"{tool['type']}_call"
     fields: Json = {"call_id": call.id, "execution": "client", "status": "completed", "arguments": {}}
     return {"id": item_id, "type": kind, **fields}
@@ -192,13 +166,7 @@ def usage_fields(usage: Usage) -> Json:
 
 
 def image_item(item_id: str, data: str, media_type: str) -> Json:
-    """Return a generated image as an item.
-
-    Args:
-        item_id: the id of the item.
-        data: base64, or a base64 data URL.
-        media_type: such as ``image/png``.
-    """
+    """Return a generated image as an item; the data is base64, or a base64 data URL."""
     return {
         "id": item_id,
         "type": "image_generation_call",

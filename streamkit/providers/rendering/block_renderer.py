@@ -99,7 +99,13 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if isinstance(block, ToolCallBlock):
             return [self.call_block(block)]
         if isinstance(block, ReasoningBlock):
-            return self._reasoning_parts(block)
+            if not self.is_own(block):
+                self.report(f"reasoning was left out: {self.reason_not_replayed(block, self.target)}")
+            elif (part := self.reasoning_block(block)) is not None:
+                return [part]
+            else:
+                self.report(f"reasoning without a signature was left out: {self.target} accepts only signed reasoning")
+            return []
         if isinstance(block, (ServerToolBlock, OpaqueBlock)):
             return self.own_parts(block)
         self.report(f"a block of type {block.type!r} in an assistant message was left out")
@@ -128,16 +134,6 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             self.report(f"put text in the place of images and files of a failed result: {self.target} refuses them")
         has_text = bool(text if self.accepts_blank_results else text.strip())
         return text if has_text else f"The call did not complete: {block.status}."
-
-    def _reasoning_parts(self, block: ReasoningBlock) -> list[Json]:
-        if not self.is_own(block):
-            self.report(f"reasoning was left out: {self.reason_not_replayed(block, self.target)}")
-            return []
-        part = self.reasoning_block(block)
-        if part is None:
-            self.report(f"reasoning without a signature was left out: {self.target} accepts only signed reasoning")
-            return []
-        return [part]
 
     def own_parts(self, block: ServerToolBlock | OpaqueBlock) -> list[Json]:
         """Return the blocks that the target's provider made, unchanged; none, reported, if it does not accept them."""

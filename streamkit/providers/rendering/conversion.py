@@ -48,7 +48,6 @@ __all__ = [
     "render_request",
 ]
 
-
 Json = dict[str, Any]
 _MOST_NAMES = 8  # of the fields of one object, in a sentence
 
@@ -56,10 +55,7 @@ _MOST_NAMES = 8  # of the fields of one object, in a sentence
 class NeutralRequest:
     """A request on its way to one provider: names and tools in the target's form, then the body.
 
-    Args:
-        request: the request.
-        provider: the target.
-        changes: receives a sentence for each thing that is changed or left out.
+    ``changes`` receives a sentence for each thing that is changed or left out.
     """
 
     def __init__(self, request: Request, provider: Provider, changes: list[str]) -> None:
@@ -112,8 +108,7 @@ class NeutralRequest:
             return body
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
         if self._is_foreign and unread:
-            paths = [path for name, value in _lacking(unread, request.provider) for path in _paths(name, value)]
-            if paths:
+            if paths := _lacking(unread, request.provider):
                 listed = ", ".join(map(repr, paths))
                 self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
         else:
@@ -121,23 +116,24 @@ class NeutralRequest:
         return body
 
 
-def _lacking(unread: Json, provider: str | None) -> list[tuple[str, Any]]:
-    """Return the fields that another provider lacks; those of single messages were reported one by one."""
+def _lacking(unread: Json, provider: str | None) -> list[str]:
+    """Return the names of the fields that another provider lacks, of an object those within it.
+
+    Others of its fields may have been read. Those of single messages were reported one by one.
+    """
     lacking = dict(unread)
     with suppress(UnknownProvider):  # a dialect that is not registered
         traits = registry.get(provider or "").traits
         lacking.pop(traits.messages_field, None)
         implied = traits.implied_fields
         lacking = {name: value for name, value in lacking.items() if value not in (None, [], {}, implied.get(name))}
-    return list(lacking.items())
-
-
-def _paths(name: str, value: Any) -> list[str]:
-    """Return the names of a field that was not read: those within an object, of which others may have been read."""
-    is_listed = isinstance(value, dict) and 0 < len(value) <= _MOST_NAMES
-    # In order: Codex sends the fields of ``client_metadata`` in another one each time, and the gateway prints each
-    # sentence once.
-    return [f"{name}.{inner}" for inner in sorted(map(str, value))] if is_listed else [name]
+    names: list[str] = []
+    for name, value in lacking.items():
+        is_listed = isinstance(value, dict) and 0 < len(value) <= _MOST_NAMES
+        # In order: Codex sends the fields of ``client_metadata`` in another one each time, and the gateway prints each
+        # sentence once.
+        names += [f"{name}.{inner}" for inner in sorted(map(str, value))] if is_listed else [name]
+    return names
 
 
 _ID_POLICIES = get_args(IdPolicy)

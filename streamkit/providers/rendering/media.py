@@ -57,7 +57,6 @@ __all__ = [
     "split_text_and_media",
 ]
 
-
 Media: TypeAlias = ImageBlock | FileBlock
 
 
@@ -107,13 +106,9 @@ def report_name(block: Media, part: Any, changes: list[str]) -> None:
 def convert_or_describe(
     part: Media, convert: Callable[[Any], Any], changes: list[str], target_name: str
 ) -> dict[str, Any] | str:
-    """Return an image or file of a tool in the target's form; text that replaces it if the target cannot carry it.
+    """Return an image or file of a tool in the target's form; text that replaces it if ``convert`` cannot carry it.
 
-    Args:
-        part: the image or file.
-        convert: the target's function; raises ``UnsupportedContent`` if the target cannot carry the part.
-        changes: receives a sentence if text replaces the part.
-        target_name: the target's name for that sentence.
+    Then ``changes`` receives a sentence with the target's name.
     """
     try:
         check_media_data(part)
@@ -156,7 +151,7 @@ def followup_user_blocks(
     Args:
         results: the blocks of each result from `caption`, in call order.
         unassigned: images and files next to the results that belong to no single result.
-        changes: receives a sentence if there are any images or files.
+        changes: receives a sentence if there are any.
     """
     blocks = [block for result in results for block in result] + caption(unassigned, None)
     if number := sum(block.type != "text" for block in blocks):

@@ -112,18 +112,11 @@ class MessageIds:
 
 
 Json = dict[str, Any]
-
-
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
 
 
 class MessageRenderer(Generic[AnyTraits]):
-    """A rendering of a conversation: the messages so far, the ids in use, and the changes.
-
-    Args:
-        traits: the target's traits.
-        options: the id policy, and the model and endpoint of the request.
-    """
+    """A rendering of a conversation: the messages so far, the ids in use, and the changes."""
 
     #: a message has its calls in a field of their own, or after all else
     calls_come_last: ClassVar[bool] = False
@@ -468,12 +461,9 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         self.append(message)
 
     def buffer_result(self, position: int, message: Json, user_blocks: list[Block]) -> None:
-        """Buffer the message of a result.
+        """Buffer the message of a result, and its blocks in the user message after the results.
 
-        Args:
-            position: the position of its call in the assistant message; a result without a call is the last.
-            message: the message.
-            user_blocks: its blocks in the user message after the results.
+        The position is that of its call in the assistant message; a result without a call is the last.
         """
         self._results.append((position, message, user_blocks, self.content_number))
         self._result_contents.add(self.content_number)

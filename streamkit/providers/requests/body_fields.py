@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 from streamkit.providers.contract.output_form import OutputRefused
 from streamkit.providers.contract.traits import ModelFacts, Traits, nearest_effort
 from streamkit.providers.requests.request import OutputFormat, Settings
+from streamkit.providers.requests.strict import strict_format
+from streamkit.tools import StrictProfile
 
 __all__ = [
     "BodyFields",
@@ -23,15 +25,13 @@ __all__ = [
     "is_number",
     "is_object",
     "is_texts",
-    "json_schema_format",
     "merge_fields",
+    "openai_output_format",
     "read_plain_settings",
     "take_effort",
 ]
 
-
 _TEXT = frozenset({str})
-
 
 #: What a value must be: of a type (a text is not empty then, an integer no boolean), or what a function accepts.
 Check: TypeAlias = type[str] | type[int] | type[bool] | type[list[Any]] | Callable[[Any], bool]
@@ -142,8 +142,6 @@ class BodyFields:
 
 
 Json = dict[str, Any]
-
-
 _CHECKS: dict[str, Check] = {
     "model": str,
     "max_output_tokens": int,
@@ -157,7 +155,6 @@ _CHECKS: dict[str, Check] = {
     "parallel_calls": bool,
     "verbosity": str,
 }
-
 
 _REASONING = frozenset({"reasoning", "reasoning_effort", "reasoning_budget", "reasoning_summary"})
 
@@ -182,8 +179,21 @@ def take_effort(fields: BodyFields, *path: str) -> Json:
     return {"reasoning": "off"} if effort == "none" else {"reasoning": "auto", "reasoning_effort": effort}
 
 
-def json_schema_format(value: Json) -> OutputFormat | None:
-    """Return the output format of an object with a schema in OpenAI's form; None if it has another form."""
+def openai_output_format(value: Any, *, is_nested: bool) -> OutputFormat | None:
+    """Return an output format in OpenAI's form; None if it has another form.
+
+    A nested one has a schema in an object of its own, ``json_schema``, not beside the type.
+    """
+    if not is_object(value):
+        return None
+    if value in ({"type": "text"}, {"type": "json_object"}):
+        return OutputFormat(type="text" if value["type"] == "text" else "json")
+    if value.get("type") != "json_schema":
+        return None
+    if is_nested:
+        if value.keys() != {"type", "json_schema"} or not is_object(value["json_schema"]):
+            return None
+        value = value["json_schema"]
     names = {"name": str, "description": str, "strict": bool, "schema": dict}
     if value.keys() - names.keys() - {"type"} or not isinstance(value.get("schema"), dict):
         return None
@@ -206,8 +216,6 @@ class SettingsWriter:
 
     Attributes:
         facts: the facts of the requested model.
-        body: the body.
-        is_foreign: as given.
     """
 
     def __init__(self, settings: Settings, traits: Traits, body: Json, changes: list[str], *, is_foreign: bool):
@@ -256,14 +264,17 @@ class SettingsWriter:
             target[name] = target = dict(child) if isinstance(child, dict) else {}
         target[path[-1]] = value
 
-    def write_output_format(self, fields_of: Callable[[OutputFormat], Json]) -> OutputFormat | None:
+    def write_output_format(
+        self, fields_of: Callable[[OutputFormat], Json], strict: StrictProfile | None = None
+    ) -> OutputFormat | None:
         """Write the form of the response's text and return it; None if it is not set or left out.
 
         The schema of another provider's request is left out where the target refuses the field. The output is not
         requested as a tool instead: the client expects it as text.
 
         Args:
-            fields_of: returns the fields of a body that request a form, or raises OutputRefused.
+            fields_of: returns the fields of a body that request a form.
+            strict: the strict mode of a target that takes no other schema; another provider's is converted to it.
         """
         output: OutputFormat | None = self.take("output_format")
         if output is None:
@@ -275,7 +286,7 @@ class SettingsWriter:
                 self.report(f"the schema of the output format was left out: {reason}")
                 return None
         try:
-            fields = fields_of(output)
+            fields = fields_of(strict_format(output, strict) if strict is not None and self.is_foreign else output)
         except OutputRefused as error:
             self.report(f"the schema of the output format was left out: {error}")
             return None

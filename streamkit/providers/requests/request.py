@@ -15,17 +15,14 @@ without marks cache by themselves and get none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from streamkit.errors import UsageError
 from streamkit.history import CacheMark, Content
-from streamkit.tools.definition import HostedTool, ToolDefinition
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
-
-if TYPE_CHECKING:
-    from streamkit.tools.definition import OfferedTool
 
 __all__ = [
     "MOST_CACHE_MARKS",
@@ -155,13 +152,10 @@ def to_settings(settings: Settings | Mapping[str, Any] | None) -> Settings:
 #: ``auto``, or the same with a lifetime: ``{"ttl": "1h"}``. None: only the marks of the blocks.
 CachePolicy: TypeAlias = Literal["auto"] | CacheMark | None
 
-
 #: Of Anthropic (the page above: "You can define up to 4 cache breakpoints"), Bedrock
 #: (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html), OpenRouter and DashScope
 #: (https://www.alibabacloud.com/help/en/model-studio/context-cache).
 MOST_CACHE_MARKS = 4
-
-
 _MARKED_BLOCKS = ("text", "image", "file", "tool_call", "tool_response")
 
 
@@ -198,8 +192,6 @@ def mark_contents(contents: Sequence[Content], mark: CacheMark) -> list[Content]
 
 def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedTool]:
     """Return tools with a mark on the last one of the client; a mark that is there stays."""
-    from streamkit.tools.definition import ToolDefinition
-
     marked = list(tools)
     for position in range(len(marked) - 1, -1, -1):
         tool = marked[position]
@@ -212,9 +204,7 @@ def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedToo
 def drop_first_marks(parts: Sequence[dict[str, Any]], remove: Callable[[dict[str, Any]], None]) -> bool:
     """Remove the first marks beyond the number that a request may have; return True if there were more.
 
-    Args:
-        parts: the parts with marks, in the order of the request.
-        remove: removes the mark of a part.
+    The parts have marks and are in the order of the request; ``remove`` removes the mark of one.
     """
     surplus = parts[:-MOST_CACHE_MARKS]
     for part in surplus:

@@ -83,10 +83,7 @@ def strict_output_if_possible(
 ) -> OutputFormat:
     """Return the form of a structured output for a target that accepts schemas that are not strict, too.
 
-    Args:
-        output: the type of the output.
-        profile: the target's strict mode; None if it has none.
-        changes: receives a sentence if the schema has no strict form.
+    A target without a strict mode has no profile. ``changes`` receives a sentence if the schema has no strict form.
     """
     if profile is None:
         return plain_output(output)
@@ -98,13 +95,7 @@ def strict_output_if_possible(
 
 
 def _strict_schema(subject: str, schema: dict[str, Any], profile: StrictProfile) -> dict[str, Any]:
-    """Return a schema in the form of a strict mode, or raise OutputRefused.
-
-    Args:
-        subject: what the schema is of, for messages.
-        schema: the schema.
-        profile: the strict mode.
-    """
+    """Return a schema in the form of a strict mode, or raise OutputRefused that names its subject."""
     converted = StrictSchema(subject, schema, profile)
     try:
         parameters = converted.parameters()

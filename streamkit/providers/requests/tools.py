@@ -45,13 +45,8 @@ __all__ = [
     "strict_schemas",
 ]
 
-
 _SEPARATOR = "__"
-
-
 _NAMED = (ToolCallBlock, ToolResponseBlock)  # the blocks that name a tool
-
-
 _is_strict = attrgetter("strict")
 _UNNAMED = UNPAIRED_BLOCKS - {OpaqueBlock}  # those that do not
 
@@ -158,13 +153,9 @@ class ToolNames:
 def prepare_tools(
     tools: Sequence[OfferedTool], traits: Traits, names: ToolNames, changes: list[str]
 ) -> list[OfferedTool]:
-    """Return the tools that a target is offered, in its form.
+    """Return the tools that a target is offered, in its form and with their names there.
 
-    Args:
-        tools: the tools of the request.
-        traits: the target's.
-        names: their names at the target.
-        changes: receives a sentence for each tool and each field that is left out.
+    ``changes`` receives a sentence for each tool and each field that is left out.
     """
     prepared: list[OfferedTool] = []
     for tool in tools:
@@ -226,7 +217,6 @@ def read_definition(
     *,
     schema_field: str,
     known: Collection[str] = (),
-    fields: Json | None = None,
     grammar: Grammar | None = None,
     is_custom: bool = False,
     **more: Any,
@@ -238,7 +228,6 @@ def read_definition(
         provider: the provider in whose form it is.
         schema_field: the field with the schema of the parameters.
         known: further fields that the caller reads.
-        fields: fields outside of the object that are kept for the provider.
         grammar: the grammar of a custom tool.
         is_custom: whether it is a custom tool.
         more: further fields of the definition.
@@ -256,12 +245,11 @@ def read_definition(
     if isinstance(schema, dict) and not is_custom:
         values["parameters"] = rest.pop(schema_field)
     metadata: Json = {"provider": provider}
-    kept = {**(fields or {}), **rest}
-    if (mark := read_cache_mark(kept.get("cache_control"))) is not None:
+    if (mark := read_cache_mark(rest.get("cache_control"))) is not None:
         metadata["cache"] = mark
-        del kept["cache_control"]
-    if kept:
-        metadata["fields"] = kept
+        del rest["cache_control"]
+    if rest:
+        metadata["fields"] = rest
     if is_custom:
         return ToolDefinition.custom(grammar=grammar, metadata=metadata, **values)
     return ToolDefinition(metadata=metadata, **values)
@@ -281,12 +269,9 @@ def read_function_tool(raw: Json, provider: str) -> ToolDefinition | None:
 
 
 def render_function_tool(tool: ToolDefinition, schema: Json | None, *, is_strict: bool = False) -> Json:
-    """Return a tool in the form of Chat Completions.
+    """Return a tool in the form of Chat Completions, with its schema in the target's strict form unless that is None.
 
-    Args:
-        tool: the definition.
-        schema: its schema in the target's strict form; None if it is not strict.
-        is_strict: whether the field ``strict`` is written.
+    The field ``strict`` is written only with ``is_strict``.
     """
     function: Json = {"name": tool.name}
     if tool.description:

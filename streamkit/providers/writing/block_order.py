@@ -279,10 +279,5 @@ class WholeCallWriter(Writer):
                 self.omit_call(ready)
 
     def write_call(self, call: ToolCall, id: str | None) -> None:
-        """Write a complete call.
-
-        Args:
-            call: the call.
-            id: its id on the wire; None for a call without one.
-        """
+        """Write a complete call, with its id on the wire if it has one."""
         raise NotImplementedError

@@ -22,20 +22,8 @@ _EMPTY = "{}"
 class CallText:
     """One call of a stream that is written, with the text of its arguments so far.
 
-    Args:
-        ref: the call.
-        id: its id on the wire; None if it has none.
-        index: its number on the wire.
-        is_wrapped: the wire has no custom calls: their free text is sent as an object with the one text ``input``.
-
-    Attributes:
-        ended: the call's end was reported.
-        namespace: the group of tools that its tool belongs to; None if there is none or it is not known yet.
-        metadata: the wire's own fields of the call's start, if the call is of the same wire.
-        item: the wire's own item of the call, where it has one.
-        position: the place of that item in the output; None before it is sent.
-        ready: the call in its final state; None until that is known.
-        waiting: the deltas of a call whose start is not sent yet; None for every other call.
+    It has an id on the wire, or None, and a number. On a wire without custom calls it is wrapped: its free text is sent
+    as an object with the one text ``input``.
     """
 
     __slots__ = (
@@ -62,12 +50,14 @@ class CallText:
         self.ref: CallRef = ref
         self.id: str | None = id
         self.index: int = index
+        # the group of tools that its tool belongs to; None if there is none or it is not known yet
         self.namespace: str | None = None
-        self.metadata: dict[str, Any] = {}
-        self.item: dict[str, Any] = {}
-        self.position: int | None = None
-        self.ended: bool = False
-        self.ready: ToolCall | None = None
+        self.metadata: dict[str, Any] = {}  # the wire's own fields of the call's start, if the call is of the same wire
+        self.item: dict[str, Any] = {}  # the wire's own item of the call, where it has one
+        self.position: int | None = None  # the place of that item in the output; None before it is sent
+        self.ended: bool = False  # the call's end was reported
+        self.ready: ToolCall | None = None  # the call in its final state; None until that is known
+        # the deltas of a call whose start is not sent yet; None for every other call
         self.waiting: list[str] | None = None
         self._is_over = False
         self._is_wrapped = is_wrapped and ref.kind == "custom"

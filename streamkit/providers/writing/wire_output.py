@@ -45,14 +45,7 @@ _MOST_TEMPLATES: Final = 64  # more than the calls that are open at once
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """What a writer is created with.
-
-    Attributes:
-        response_id: the id of the response; None: that of the first event that has one.
-        model: the model's name; None: the same.
-        stream: whether to write a stream; False: one body, at the end.
-        usage_chunk: whether the token counts may have a chunk without choices (Chat Completions).
-    """
+    """What a writer is created with: arguments of ``providers.writer``."""
 
     response_id: str | None = None
     model: str | None = None
@@ -74,46 +67,31 @@ class ServerToolCall:
 
 
 class WireOutput:
-    """A writer of chunks: what the writers of all wires share, without the events.
+    """A writer of chunks: what the writers of all wires share, without the events."""
 
-    Attributes:
-        omitted: a sentence for each kind of thing that was left out or could not be expressed, by its kind.
-        response_id: the id of the response; None if it is not known.
-        model: the model's name; None if it is not known.
-        usage: the last report of tokens.
-        finish: the finish of the choice.
-        finish_reason: its neutral reason; ``error`` without one.
-        finish_is_error: whether that reason is an error (``finishes``).
-        error: the error that ends the stream.
-        items: the items of the response so far, where the wire has items to which later requests may refer.
-        is_same_wire: the events are those of a turn of the same wire: what only this wire has is written again.
-        metadata: the wire's own facts about the response, as far as the events have them; empty for another wire.
-        block: the number of the block that the event is of which is being written.
-        open_blocks: the numbers of the blocks that have started and will get an end.
-        is_own_citation: the last citation with data was written in the provider's own form.
-        error_rules: the rules of the wire's errors.
-        unwritten_usage: a field of the provider's own report of tokens that is not written.
-    """
-
-    error_rules: ClassVar[ErrorRules] = ErrorRules()
-    unwritten_usage: ClassVar[str | None] = None
+    error_rules: ClassVar[ErrorRules] = ErrorRules()  #: the rules of the wire's errors
+    unwritten_usage: ClassVar[str | None] = None  #: a field of the provider's own report of tokens that is not written
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         self.traits = traits
-        self.response_id: str | None = options.response_id
-        self.model: str | None = options.model
+        self.response_id: str | None = options.response_id  # the id of the response; None if it is not known
+        self.model: str | None = options.model  # the model's name; None if it is not known
+        # a sentence for each kind of thing that was left out or could not be expressed, by its kind
         self.omitted: dict[OmittedKind, str] = {}
-        self.usage: Usage | None = None
-        self.finish: Finished | None = None
-        self.finish_reason: FinishReason = "error"
-        self.finish_is_error = True
-        self.error: StreamError | None = None
+        self.usage: Usage | None = None  # the last report of tokens
+        self.finish: Finished | None = None  # the finish of the choice
+        self.finish_reason: FinishReason = "error"  # its neutral reason; ``error`` without one
+        self.finish_is_error = True  # whether that reason is an error (``finishes``)
+        self.error: StreamError | None = None  # the error that ends the stream
+        # the items of the response so far, where the wire has items to which later requests may refer
         self.items: list[Json] = []
+        # the events are those of a turn of the same wire: what only this wire has is written again
         self.is_same_wire = False
+        # the wire's own facts about the response, as far as the events have them; empty for another wire
         self.metadata: Mapping[str, Any] = {}
-        self.block = 0
-        self.open_blocks: set[int] = set()
-        self.is_own_citation = False
+        self.block = 0  # the number of the block that the event is of which is being written
+        self.open_blocks: set[int] = set()  # the numbers of the blocks that have started and will get an end
+        self.is_own_citation = False  # the last citation with data was written in the provider's own form
         self._frames: list[bytes] = []
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
@@ -135,13 +113,9 @@ class WireOutput:
             self._chunks.append(chunk)
 
     def send_delta(self, key: Hashable, make: Callable[..., Json], text: str, *arguments: Any) -> None:
-        """Add the chunk ``make(text, *arguments)``, encoded with the bytes of an earlier chunk of that key.
+        """Add the chunk ``make(text, *arguments)``, which has the text once, as a value.
 
-        Args:
-            key: determines the chunk but for its text.
-            make: returns the chunk of a text, which has the text once, as a value.
-            text: the text.
-            arguments: further arguments of ``make``.
+        It is encoded with the bytes of an earlier chunk of that key, which determines the chunk but for its text.
         """
         if self._chunks is not None:
             self._chunks.append(make(text, *arguments))
@@ -246,8 +220,9 @@ class WireOutput:
         """Return the chunks of a stream as the body of a response that is not streamed."""
         raise NotImplementedError
 
-    def error_body(self, status: int, message: str, code: str | None) -> Json:
-        """Return the body of a response that failed."""
+    @staticmethod
+    def failed_body(status: int, message: str, code: str | None = None) -> Json:
+        """Return the body of a response that failed: the ``error_body`` of the provider's package."""
         raise NotImplementedError
 
     def text(self, text: str) -> None:

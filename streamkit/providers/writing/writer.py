@@ -141,7 +141,7 @@ class Writer(WireOutput):
             return self._take()
         if self.error is not None:
             status, message, code = self.error_fields(self.error)
-            return [encode_json(self.own_error(self.error_body(status, message, code), self.error))]
+            return [encode_json(self.own_error(self.failed_body(status, message, code), self.error))]
         return [encode_json(self.body(self._chunks))]
 
     def set_own_state(self, metadata: Mapping[str, Any] | None) -> None:
@@ -361,17 +361,12 @@ def _on_log_probabilities(writer: Writer, event: LogProbabilities) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """What a writer does with one type of event.
+    """What a writer does with one type of event."""
 
-    Attributes:
-        write: writes the event.
-        scope: what the event belongs to: the response, one of its choices, one of its calls, or another block.
-        begins: the response begins with the event at the latest.
-    """
-
-    write: Callable[[Any, Any], None]
+    write: Callable[[Any, Any], None]  #: writes the event
+    #: what the event belongs to: the response, one of its choices, one of its calls, or another block
     scope: Literal["response", "choice", "call", "block"] = "block"
-    begins: bool = False
+    begins: bool = False  #: the response begins with the event at the latest
 
 
 #: What each event does. None: it is not part of a response, and nothing is written. Warnings concern the reader of the

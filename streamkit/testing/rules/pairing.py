@@ -26,7 +26,6 @@ __all__ = [
     "results_have_calls",
 ]
 
-
 #: Returns the index of each block of a kind in a message, and the object that contains its id.
 FindBlocks: TypeAlias = Callable[[Json], list[tuple[int, Json]]]
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -43,12 +42,9 @@ class PairedBlocks(NamedTuple):
 
 
 class BlockRules:
-    """The rules of calls and results for one wire; each method is a ``Check``.
+    """The rules of the client's calls and their results for one wire; each method is a ``Check``.
 
-    Args:
-        calls: the client's calls.
-        results: their results.
-        joins_messages: successive messages of one role count as one message.
+    On a wire that joins messages, successive messages of one role count as one.
     """
 
     def __init__(self, calls: PairedBlocks, results: PairedBlocks, *, joins_messages: bool = False) -> None:

@@ -45,7 +45,6 @@ __all__ = [
     "validate_request",
 ]
 
-
 Json: TypeAlias = dict[str, Any]
 #: A path (``messages.1.content.0.id``) and the reason why the value there is rejected.
 Finding: TypeAlias = tuple[str, str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway.tap.tap_servers import CLIENT_KEY, passing_tap, served, tap_of
+from gateway.tap.tap_servers import CLIENT_KEY, ask_unchanged, passing_tap, served, tap_of
 from shared_data import all_recorded_streams
 from waiting import wait_until
 
@@ -120,6 +121,87 @@ def test_requests_pass_unchanged() -> None:
     assert json.loads(shown)[0]["summary"]["model"] == "m"
 
 
+OTHER = "https://other.example"
+PLAIN = {"content-type": "text/plain"}
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "is_refused"),
+    [
+        # a page of another site, whose requests without JSON a browser sends at once
+        ("POST", {"origin": OTHER, **PLAIN}, True),
+        ("POST", {"origin": "null", "content-type": "application/x-www-form-urlencoded"}, True),
+        ("POST", {"origin": OTHER, "content-type": ""}, True),
+        ("DELETE", {"origin": OTHER}, True),
+        # a page whose name was made to lead to this computer
+        ("POST", {"origin": "http://rebound.example:8702", "host": "rebound.example:8702", **JSON}, True),
+        ("POST", {"host": "rebound.example:8702", **JSON}, True),
+        ("GET", {"host": "rebound.example:8702"}, True),
+        ("GET", {"host": "Rebound.example."}, True),
+        ("OPTIONS", {"host": "127.0.0.1.rebound.example"}, True),
+        # other programs
+        ("POST", PLAIN, False),
+        ("POST", {"origin": "chrome-extension://x", **JSON}, False),
+        ("POST", {"origin": OTHER, **JSON}, False),  # the browser has asked the upstream, by OPTIONS
+        ("OPTIONS", {"origin": OTHER}, False),
+        ("GET", {"origin": "app://notes"}, False),
+        ("GET", {"host": "localhost:1"}, False),
+        ("GET", {"host": "[::1]:1"}, False),
+        ("POST", {"host": "tap:8702", **JSON}, False),  # of a container
+        ("POST", {"host": "host.docker.internal:8702", **JSON}, False),
+    ],
+)
+def test_a_web_page_of_another_site_cannot_use_a_tap(method: str, headers: dict[str, str], is_refused: bool) -> None:
+    upstream = Upstream(FRAMES)
+    with served(upstream) as address, passing_tap("openai_chat", address) as tap:
+        content = BODY if method == "POST" else None
+        response = httpx.request(method, f"{tap.url}/chat/completions", content=content, headers=headers)
+    assert response.status_code == (403 if is_refused else 200)
+    assert len(upstream.requests) == (not is_refused)
+    assert ("another site" in response.text) == is_refused
+
+
+def test_a_name_of_another_computer_may_be_public() -> None:
+    upstream = Upstream(FRAMES)
+
+    def reached_from_elsewhere(app: Any) -> Any:
+        async def serve_it(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, "server": ("192.0.2.1", 8702)}, receive, send)
+
+        return serve_it
+
+    with (
+        served(upstream) as address,
+        tap_of(
+            lambda observer: reached_from_elsewhere(PassThrough("openai_chat", address, ask_unchanged, observer))
+        ) as tap,
+    ):
+        headers = {"host": "tap.example", **JSON}
+        assert httpx.post(f"{tap.url}/chat/completions", content=BODY, headers=headers).status_code == 200
+        headers["origin"] = "http://tap.example"
+        assert httpx.post(f"{tap.url}/chat/completions", content=BODY, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("origin", [OTHER, "http://127.0.0.1:1"])
+def test_neither_the_tap_nor_its_page_opens_a_websocket(origin: str) -> None:
+    upstream = Upstream(b"no upgrade")
+    headers = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "origin": origin,
+    }
+    with served(upstream) as address, passing_tap("openai_chat", address) as tap:
+        passed = httpx.get(f"{tap.url}/v1/realtime", headers=headers)
+        events = httpx.get(f"{tap.page}/events", headers=headers)
+    assert (passed.status_code, passed.text) == (200, "no upgrade")
+    ((scope, _),) = upstream.requests
+    assert b"upgrade" not in dict(scope["headers"])
+    assert events.status_code == 403
+
+
 def test_an_error_passes_unchanged_and_is_shown() -> None:
     body = json.dumps({"error": {"message": f"invalid key {CLIENT_KEY}", "type": "x"}}).encode()
     upstream = Upstream(body, headers=[(b"content-type", b"application/json"), (b"retry-after", b"7")], status=429)
@@ -189,9 +271,24 @@ def test_an_upstream_that_cannot_be_reached_is_said() -> None:
     with passing_tap("openai_chat", "http://127.0.0.1:9") as tap:
         response = httpx.post(f"{tap.url}/chat/completions", content=BODY)
         (detail,) = tap.details()
-    message = "streamkit tap: the upstream cannot be reached: ConnectError: All connection attempts failed"
+    message = "streamkit tap: the upstream cannot be reached (ConnectError); the page of the tap has the reason"
     assert (response.status_code, response.text) == (502, message)
     assert detail["summary"]["state"] == "failed"
+    assert "ConnectError: All connection attempts failed" in detail["summary"]["error"]["message"]
+
+
+def test_the_client_does_not_learn_the_host_of_an_upstream() -> None:
+    @asynccontextmanager
+    async def ask(request: PassedRequest) -> AsyncIterator[httpx.Response]:
+        raise httpx.ConnectError("certificate is not valid for 'internal.example'") from OSError("('10.0.0.7', 8443)")
+        yield
+
+    with tap_of(lambda observer: PassThrough("openai_chat", "https://internal.example:8443", ask, observer)) as tap:
+        response = httpx.post(f"{tap.url}/chat/completions", content=BODY)
+        (detail,) = tap.details()
+    assert response.status_code == 502
+    assert not re.search(r"internal|10\.0|8443", response.text)
+    assert "internal.example" in detail["summary"]["error"]["message"]
 
 
 def test_a_status_that_is_none_of_http_is_said() -> None:
@@ -204,11 +301,9 @@ def test_a_status_that_is_none_of_http_is_said() -> None:
     with tap_of(lambda observer: PassThrough("openai_chat", "http://upstream", ask, observer)) as tap:
         response = httpx.post(f"{tap.url}/chat/completions", content=BODY)
         (detail,) = tap.details()
-    assert (response.status_code, response.text.partition("reached: ")[2]) == (
-        502,
-        "ConnectionError: the status 999 is none of HTTP",
-    )
+    assert (response.status_code, "(ConnectionError)" in response.text) == (502, True)
     assert detail["summary"]["state"] == "failed"
+    assert "the status 999 is none of HTTP" in detail["summary"]["error"]["message"]
 
 
 def test_a_response_that_breaks_off_breaks_off_for_the_client() -> None:

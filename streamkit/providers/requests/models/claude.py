@@ -10,9 +10,7 @@ cannot both be specified for this model" (lobehub/lobehub#8683; Sonnet, Haiku an
 https://platform.claude.com/docs/en/about-claude/models/migrating-to-claude-4, SalesforceAIResearch/MCP-Universe#49;
 4.6: OpenHands/OpenHands#12846, Vali-98/ChatterUI#564).
 
-The request for the thinking of Anthropic's models, which Anthropic's API and Converse share.
-
-`claude_models` has the forms. Efforts and budgets are translated as in `model_facts`.
+Efforts and budgets are translated as in `contract.traits`.
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ __all__ = [
     "refuses_thinking",
     "take_thinking",
 ]
-
 
 _OVERVIEW = "https://platform.claude.com/docs/en/about-claude/models/overview"
 _THINKING = "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
@@ -79,15 +76,10 @@ _DISPLAY_OF_SUMMARY = {summary: display for display, summary in _SUMMARY_OF_DISP
 
 @dataclass(frozen=True)
 class Thinking:
-    """How a request asks for thinking.
+    """How a request asks for thinking."""
 
-    Attributes:
-        field: the value of ``thinking``; None leaves it out.
-        effort: the effort of the response; None leaves it out.
-    """
-
-    field: dict[str, Any] | None = None
-    effort: str | None = None
+    field: dict[str, Any] | None = None  #: the value of ``thinking``; None leaves it out
+    effort: str | None = None  #: the effort of the response; None leaves it out
 
     @property
     def is_on(self) -> bool:
@@ -119,9 +111,7 @@ def read_thinking(field: Any) -> dict[str, Any] | None:
 def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
     """Take the settings of reasoning and return the thinking that the model accepts.
 
-    Args:
-        writer: the settings.
-        limit: the most tokens of the response, of which a budget is a part; None if it is unknown.
+    A budget is a part of the limit, the most tokens of the response, if that is known.
     """
     if not writer.sets_reasoning:
         return NO_THINKING
