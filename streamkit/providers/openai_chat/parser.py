@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk, ReasoningKind
 from streamkit.ids import normalize_index
 from streamkit.providers.contract.sink import ChoiceSink, Sink
@@ -136,10 +135,7 @@ class ChatParser:
         except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
             self._read_data(data)
             return
-        try:
-            self._read(chunk, data)
-        except RecursionError:  # arguments that are an object of thousands of levels cannot be written as text
-            self._fail_nesting()
+        self._read(chunk, data)
 
     def end(self) -> None:
         """Pass on the calls of a list of messages; nothing else is buffered."""
@@ -157,17 +153,11 @@ class ChatParser:
             self._read_data(value)
 
     def _read_data(self, data: dict[str, Any]) -> None:
-        try:
-            if self._messages is None:
-                self._read_rare(data)
-                return
-            for chunk in self._messages.split(data):
-                self._read_rare(chunk)
-        except RecursionError:
-            self._fail_nesting()
-
-    def _fail_nesting(self) -> None:
-        self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
+        if self._messages is None:
+            self._read_rare(data)
+            return
+        for chunk in self._messages.split(data):
+            self._read_rare(chunk)
 
     def _read(self, chunk: PlainChunk, raw: Any) -> None:
         """Read a chunk of the plain form, which has no rare and no unknown field."""
