@@ -62,6 +62,7 @@ FRAMES: dict[str, tuple[str, Frame]] = {
     "empty choices beside an unknown field": ("openai_chat", lambda n: {**CHUNK, "new": 1, "choices": [{}] * n}),
     "choices without a number": ("openai_chat", lambda n: {**CHUNK, "choices": [{"delta": {"content": "a"}}] * n}),
     "parts of a content": ("openai_chat", lambda n: chat_message(content=[{"type": "vendor", "text": "a"}] * n)),
+    "empty parts of a content": ("openai_chat", lambda n: chat_message(content=[[]] * n)),
     "annotations": (
         "openai_chat",
         lambda n: chat_message(content="Hi", annotations=[{"url_citation": {"url": URL}}] * n),

@@ -113,7 +113,7 @@ def read_content_parts(choice: ChoiceSink, content: Any) -> None:
             choice.refusal(part["refusal"])
         elif kind == "reference":
             choice.citation(part)
-        else:
+        elif part:  # an empty one would take 130 times its memory as a block
             choice.provider_block(part)
 
 
