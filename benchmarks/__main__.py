@@ -14,20 +14,19 @@ from benchmarks.measure import Row, Settings, Skipped
 #: The modules, in the order of the table; those of ``BY_NAME`` take minutes.
 SUBJECTS = (
     "recorded",
+    "non_deltas",
     "per_chunk",
     "reading",
     "executors",
-    "shared",
+    "rounds",
     "memory",
     "import_time",
     "views",
     "concurrency",
     "partial_arguments",
-    "layers",
-    "operations",
-    "short_turn",
+    "forms",
 )
-BY_NAME = ("peers", "gateway")
+BY_NAME = ("peers", "agents", "gateway")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -1,35 +1,32 @@
-"""10,000 streams at once on one core: the cost of a chunk, against the same streams one after the other.
+"""10,000 open turns on one core: the cost of a chunk, against the same turns one after the other.
 
-``feed``: the next chunk of each turn, in turn, without an event loop. ``read``: a task for each stream, whose source
-gives control to the others before each chunk; one after the other, the source does the same alone. Streams that follow
-each other are at different chunks, as if they had begun by chance: fed the same chunk, they would share the
-processor's caches and branch predictions, and be cheaper than a single one.
+The next chunk of each turn, in turn, without an event loop. Turns that follow each other are at different chunks, as if
+they had begun by chance: fed the same chunk, they would share the processor's caches and branch predictions, and be
+cheaper than a single one. With the garbage collector and without it, which looks at all open turns again and again.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import gc
+from collections.abc import Iterator
 from functools import partial
-from inspect import iscoroutinefunction
-from typing import Any
 
-from benchmarks.measure import Row, Settings, as_sync, interleave
+from benchmarks.measure import Row, Settings, interleave
 from benchmarks.streams import make_turn
-from streamkit import Turn, read
+from streamkit import Turn
 
 __all__ = ["measure"]
 
-STREAMS = 10_000
-SINGLE = 2_000  # streams one after the other: enough for the cost of a chunk
+OPEN = 10_000
+SINGLE = 2_000  # turns one after the other: enough for the cost of a chunk
 FRAMES = 12
-TARGET = 1.2
+TARGET = 1.4
 MOST_ROUNDS = 3
 
 
 def feed_concurrently(provider: str, reads: list[bytes]) -> None:
     count = len(reads)
-    turns = [Turn(provider, turn_key="benchmark") for _ in range(STREAMS)]
+    turns = [Turn(provider, turn_key="benchmark") for _ in range(OPEN)]
     for step in range(2 * count):
         for number, turn in enumerate(turns):
             place = step - number % count
@@ -47,52 +44,27 @@ def feed_one_by_one(provider: str, reads: list[bytes]) -> None:
         turn.close()
 
 
-async def waiting_source(reads: list[bytes]) -> AsyncIterator[bytes]:
-    for data in reads:
-        await asyncio.sleep(0)
-        yield data
-
-
-async def read_one(provider: str, reads: list[bytes], number: int) -> None:
-    for _ in range(number % len(reads)):
-        await asyncio.sleep(0)
-    async for _ in read(Turn(provider, turn_key="benchmark"), waiting_source(reads)):
-        pass
-
-
-async def read_concurrently(provider: str, reads: list[bytes]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for number in range(STREAMS):
-            group.create_task(read_one(provider, reads, number))
-
-
-async def read_one_by_one(provider: str, reads: list[bytes]) -> None:
-    for number in range(SINGLE):
-        await asyncio.create_task(read_one(provider, reads, number))
+def without_collection(provider: str, reads: list[bytes]) -> None:
+    gc.disable()
+    try:
+        feed_concurrently(provider, reads)
+    finally:
+        gc.enable()
 
 
 def measure(settings: Settings) -> Iterator[Row]:
-    """Return the ratios of ``feed`` and of ``read``."""
-    rounds = min(settings.rounds, MOST_ROUNDS)
-    loop = asyncio.new_event_loop()
-    comparisons: tuple[tuple[str, str, Callable[..., Any], Callable[..., Any]], ...] = (
-        ("feed", "openai_chat", feed_concurrently, feed_one_by_one),
-        ("feed", "anthropic", feed_concurrently, feed_one_by_one),
-        ("read", "openai_chat", read_concurrently, read_one_by_one),
-    )
-    try:
-        for name, provider, many, single in comparisons:
-            reads = make_turn(provider, FRAMES)
-            works: dict[str, Callable[[], object]] = {}
-            for variant, work in (("many", many), ("single", single)):
-                is_async = iscoroutinefunction(work)
-                works[variant] = as_sync(loop, work, provider, reads) if is_async else partial(work, provider, reads)
-            works["single"]()
-            result = interleave(works, rounds, warm_up=False)
-            ours, floor = result.micros("many", STREAMS * len(reads)), result.micros("single", SINGLE * len(reads))
-            note = f"{ours:.2f} us a chunk, one stream at a time {floor:.2f}"
-            ratio = result.ratio("many", "single") * SINGLE / STREAMS
-            yield Row(f"{name}, {provider}", ratio, target=TARGET, note=note)
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+    """Return the ratios with and without the garbage collector."""
+    for provider in ("openai_chat", "anthropic"):
+        reads = make_turn(provider, FRAMES)
+        works = {
+            "open": partial(feed_concurrently, provider, reads),
+            "uncollected": partial(without_collection, provider, reads),
+            "single": partial(feed_one_by_one, provider, reads),
+        }
+        works["single"]()
+        result = interleave(works, min(settings.rounds, MOST_ROUNDS), warm_up=False)
+        floor = result.micros("single", SINGLE * len(reads))
+        for variant, name, target in (("open", "", TARGET), ("uncollected", ", garbage collector off", None)):
+            note = f"{result.micros(variant, OPEN * len(reads)):.2f} us a chunk, one turn at a time {floor:.2f}"
+            ratio = result.ratio(variant, "single") * SINGLE / OPEN
+            yield Row(f"{OPEN:,} open turns, {provider}{name}", ratio, target=target, note=note)

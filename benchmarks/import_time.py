@@ -1,8 +1,11 @@
 """``import streamkit`` with its bytecode there, in CPU time, against ``import msgspec``, which it needs in any case.
 
-The package loads most of its names on first use, so the import of ``Turn`` is measured too. Each import runs in a new
-interpreter, whose start counts in the rows of a command. The bytecode is in a folder of its own, written by a first run
-that is not counted, so that a checkout that may not be written makes no difference.
+The package loads most of its names on first use, so the import of ``Turn`` is measured too, and a program that makes
+one run with one tool (``first_loop``). That one is compared with a program that validates with one model of pydantic in
+an event loop of anyio, and does nothing else.
+
+Each runs in a new interpreter, whose start counts. The bytecode is in a folder of its own, written by a first run that
+is not counted, so that a checkout that may not be written makes no difference.
 """
 
 from __future__ import annotations
@@ -17,35 +20,46 @@ from benchmarks.measure import Row, Settings, Times
 
 __all__ = ["measure"]
 
-TARGET = 1.3
-SCRIPT = "import time\nstart = time.process_time()\n{}\nend = time.process_time()\nprint(end, end - start)"
-IMPORTS = ("import msgspec", "import streamkit", "from streamkit import Turn")
+TARGET, TARGET_FIRST_LOOP = 1.3, 1.3
+SCRIPT = "{}\nimport time\nprint(time.process_time())"
+FLOOR, IMPORTS = "import msgspec", ("import streamkit", "from streamkit import Turn")
+FIRST_LOOP = "import benchmarks.first_loop"
+FLOOR_FIRST_LOOP = """
+import anyio
+from pydantic import BaseModel
+
+class Arguments(BaseModel):
+    city: str
+
+async def main():
+    Arguments(city="Oslo")
+
+anyio.run(main)"""
+STATEMENTS = (FLOOR, *IMPORTS, FLOOR_FIRST_LOOP, FIRST_LOOP)
 
 
-def seconds(statement: str, environment: dict[str, str]) -> tuple[float, float]:
-    """Return the CPU time of a new interpreter that runs an import, and of the import alone."""
+def seconds(statement: str, environment: dict[str, str]) -> float:
+    """Return the CPU time of a new interpreter that runs a statement."""
     command = [sys.executable, "-c", SCRIPT.format(statement)]
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    process, alone = map(float, printed.split())
-    return process, alone
+    return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
 def measure(settings: Settings) -> Iterator[Row]:
-    """Return the ratios of both imports, with and without the start of the interpreter."""
+    """Return the ratios of both imports and of the program."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
         environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "PYTHONPATH": path}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        for statement in IMPORTS:
+        for statement in STATEMENTS:
             seconds(statement, environment)
-        runs: dict[str, list[tuple[float, float]]] = {statement: [] for statement in IMPORTS}
+        times = Times({statement: [] for statement in STATEMENTS})
         for number in range(settings.rounds):
-            for statement in IMPORTS if number % 2 == 0 else reversed(IMPORTS):
-                runs[statement].append(seconds(statement, environment))
-    floor, *ours = IMPORTS
-    for statement in ours:
-        for place, name in enumerate((f"python -c '{statement}'", f"{statement}, the import alone")):
-            times = Times({each: [run[place] for run in runs[each]] for each in IMPORTS})
-            note = f"{times.median(statement) * 1e3:.1f} ms, msgspec alone {times.median(floor) * 1e3:.1f}"
-            target = TARGET if statement == "import streamkit" and place == 0 else None
-            yield Row(name, times.ratio(statement, floor), target=target, note=note)
+            for statement in STATEMENTS if number % 2 == 0 else reversed(STATEMENTS):
+                times.seconds[statement].append(seconds(statement, environment))
+    targets = {"import streamkit": TARGET}
+    rows = [(f"python -c '{each}'", each, FLOOR, targets.get(each), "msgspec") for each in IMPORTS]
+    program = "a program of one run with one tool"
+    rows.append((program, FIRST_LOOP, FLOOR_FIRST_LOOP, TARGET_FIRST_LOOP, "pydantic and anyio"))
+    for name, ours, floor, target, by_hand in rows:
+        note = f"{times.median(ours) * 1e3:.1f} ms, {by_hand} alone {times.median(floor) * 1e3:.1f}"
+        yield Row(name, times.ratio(ours, floor), target=target, note=note)

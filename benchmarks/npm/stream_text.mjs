@@ -1,7 +1,7 @@
-// Reads a stream with the AI SDK (https://ai-sdk.dev) and prints the CPU time of each run, as JSON.
+// Reads streams with the AI SDK (https://ai-sdk.dev) and prints the CPU time of each run, as JSON.
 //
-// Input, as JSON on stdin: {"provider": "openai_chat" | "anthropic", "reads": [text, ...], "rounds": number}.
-// Output: {"micros": [microseconds of one stream, ...], "parts": number, "version": the version of `ai`}.
+// Input, as JSON on stdin: {"provider": "openai_chat" | "anthropic", "streams": [[text, ...], ...], "rounds": number}.
+// Output: {"micros": [microseconds of all streams, ...], "parts": number, "version": the version of `ai`}.
 //
 // The response comes from a `fetch` in memory, one frame in each read. The first runs are not counted: they are compiled.
 
@@ -11,11 +11,13 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { streamText } from "ai";
 
 const WARM_UP_RUNS = 20;
-const { provider, reads, rounds } = JSON.parse(readFileSync(0, "utf8"));
+const { provider, streams, rounds } = JSON.parse(readFileSync(0, "utf8"));
 const encoder = new TextEncoder();
-const chunks = reads.map((text) => encoder.encode(text));
+const responses = streams.map((reads) => reads.map((text) => encoder.encode(text)));
+let requests = 0;
 
 async function fetch() {
+  const chunks = responses[requests++ % responses.length];
   let next = 0;
   const body = new ReadableStream({
     pull(controller) {
@@ -32,12 +34,13 @@ const model =
     ? createAnthropic(settings)("m")
     : createOpenAICompatible({ ...settings, name: "benchmark" })("m");
 
-async function readStream() {
+async function readStreams() {
   let parts = 0;
   const fail = (event) => {
     throw event.error;
   };
-  for await (const _ of streamText({ model, prompt: "Weather?", maxRetries: 0, onError: fail }).fullStream) parts++;
+  for (const _ of responses)
+    for await (const _ of streamText({ model, prompt: "Weather?", maxRetries: 0, onError: fail }).fullStream) parts++;
   return parts;
 }
 
@@ -45,7 +48,7 @@ const micros = [];
 let parts = 0;
 for (let run = 0; run < WARM_UP_RUNS + rounds; run++) {
   const before = process.cpuUsage();
-  parts = await readStream();
+  parts = await readStreams();
   const { user, system } = process.cpuUsage(before);
   if (run >= WARM_UP_RUNS) micros.push(user + system);
 }
