@@ -211,8 +211,8 @@ class Turn(ChoiceView):
                     parser.frame(name, payload)
                     if state.done:
                         break
-        except ValueError as error:
-            state.fail_number(error)
+        except (ValueError, RecursionError) as error:
+            state.fail_value(error)
         if state.done:
             self._framer = None
             if whole is None and self._body is not None:
@@ -302,8 +302,8 @@ class Turn(ChoiceView):
                 self._parser.frame(name, chunk)
             else:
                 self._parser.chunk(chunk)
-        except ValueError as error:
-            self._state.fail_number(error)
+        except (ValueError, RecursionError) as error:
+            self._state.fail_value(error)
         if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
