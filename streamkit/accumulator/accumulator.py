@@ -160,7 +160,7 @@ class Accumulator:
         """
         if self.is_recognized():
             self.terminated = True
-        else:
+        elif self.state.error is None:  # else the error explains why no chunk came
             self.state.input_ended = False  # the terminator was whole
             self.fail(self.unrecognized_error())
         self.state.done = True

@@ -393,7 +393,9 @@ def merge_metadata(target: dict[str, Any], metadata: Mapping[str, Any]) -> None:
     for name, value in metadata.items():
         before = target.get(name)
         if name == "signature" and isinstance(before, str) and isinstance(value, str):
-            target[name] = before + value
+            target[name] = None  # one reference is left, so that CPython appends in place (``join_parts``)
+            before += value
+            target[name] = before
         elif isinstance(before, list) and isinstance(value, list):
             before.extend(value)
         else:

@@ -248,7 +248,7 @@ class Choice:
         if self._state.refuses_name(name) or self._state.refuses([data, raw]):
             return
         block = self._find_block(("server_tool", id)) if id else None
-        if block is None and not id and self._last is not None and self._last.kind == "server_tool":
+        if block is None and not id and self._last is not None and isinstance(self._last.detail, ServerCall):
             block = self._last if self._last.key is None and phase != "started" else None
         if block is None:
             block = self._open("server_tool", ("server_tool", id) if id else None, ServerCall(id=id, name=name))

@@ -151,15 +151,20 @@ class TurnState:
         self.error = error
         self.events.append(Failed(error))
 
-    def fail_number(self, error: ValueError) -> None:
-        """Record the error of a chunk with an integer of more digits than Python converts to text.
+    def fail_value(self, error: ValueError | RecursionError) -> None:
+        """Record the error of a chunk that Python cannot convert: nested too deeply, or an integer of too many digits.
+
+        A chunk that was decoded may still be too deep to be compared or encoded deeper in the stack.
 
         Raises:
             ValueError: the error has another reason.
         """
-        if "integer string conversion" not in str(error):
+        if isinstance(error, RecursionError):
+            self.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
+        elif "integer string conversion" in str(error):
+            self.fail(StreamError("protocol_error", f"a chunk has a number that is too long ({error})"))
+        else:
             raise error
-        self.fail(StreamError("protocol_error", f"a chunk has a number that is too long ({error})"))
 
     def _within_limit(self, error: StreamError) -> StreamError:
         """Return an error of which no more is kept than the limit still allows, but always the beginning."""

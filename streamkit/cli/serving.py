@@ -14,18 +14,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from streamkit.cli.joined_head import ConnectionLimits
     from streamkit.gateway.tap import ExchangeObserver
 
 __all__ = [
     "TAP_PORT",
+    "add_connection_arguments",
     "add_record_argument",
     "address_of",
+    "connection_limits",
     "is_loopback",
     "listen",
     "observation",
@@ -82,12 +86,12 @@ def port_number(text: str) -> int:
     return int(text)
 
 
-def server_settings() -> dict[str, Any]:
-    """Return the settings of uvicorn that all servers have: no log, no headers added to responses."""
+def server_settings(limits: ConnectionLimits | None = None) -> dict[str, Any]:
+    """Return the settings of uvicorn that all servers have: limits, no log, no headers added to responses."""
     from streamkit.cli.joined_head import JoinedHeadProtocol
 
     return {
-        "http": JoinedHeadProtocol,
+        "http": JoinedHeadProtocol if limits is None else partial(JoinedHeadProtocol, limits=limits),
         "loop": "asyncio",  # else uvicorn 0.31, the lowest version, makes uvloop the event loop of the whole process
         "lifespan": "off",
         "ws": "none",
@@ -121,7 +125,11 @@ def served_in_thread(app: Any, listening: socket.socket, end: Callable[[], None]
 
 
 async def serve_until_signal(
-    app: Any, listening: socket.socket, report: Callable[[str], None], **settings: Any
+    app: Any,
+    listening: socket.socket,
+    report: Callable[[str], None],
+    limits: ConnectionLimits | None = None,
+    **settings: Any,
 ) -> None:
     """Serve an application until a signal, then let its open responses end; *settings* are further ones of uvicorn."""
     import uvicorn
@@ -133,7 +141,7 @@ async def serve_until_signal(
                 report(f"waiting for {responses}, at most {_GRACE} seconds; Ctrl-C again ends at once")
             await super().shutdown(sockets)
 
-    config = uvicorn.Config(app, **{**server_settings(), **settings}, timeout_graceful_shutdown=_GRACE)
+    config = uvicorn.Config(app, **{**server_settings(limits), **settings}, timeout_graceful_shutdown=_GRACE)
     await Server(config).serve(sockets=[listening])
 
 
@@ -178,6 +186,24 @@ def add_record_argument(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="write each request and response to this folder, without keys, for `streamkit report`",
     )
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the limits of connections."""
+    for option, metavar, kind, default, meaning in (
+        ("--head-timeout", "SECONDS", float, 20.0, "the time for the head of a request"),
+        ("--stall-timeout", "SECONDS", float, 300.0, "the time in which a client must read some of its response"),
+        ("--connections", "N", int, 4000, "open connections; the one that waits longest is closed for a further one"),
+    ):
+        parser.add_argument(option, metavar=metavar, type=kind, default=default, help=f"{meaning} ({default})")
+
+
+def connection_limits(options: argparse.Namespace) -> ConnectionLimits:
+    """Return the limits of connections that the command line states."""
+    from streamkit.cli.joined_head import ConnectionLimits
+
+    given = options.head_timeout, options.stall_timeout, options.connections
+    return ConnectionLimits(*given)
 
 
 @contextmanager

@@ -17,6 +17,8 @@ The module is loaded with the first citation. It must not depend on a wire's pac
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import Any, Final
 
 from streamkit.events.turn_events import Citation
@@ -37,7 +39,8 @@ _RANGE: Final = (("start_index", "start"), ("end_index", "end"))
 _WITH_RANGE: Final = frozenset({"url_citation", "file_citation", "citationSources", "citations"})
 #: The types of Cohere's citations of another text than the response's (https://docs.cohere.com/v2/reference/chat).
 _OF_OTHER_TEXTS: Final = ("PLAN", "THINKING_CONTENT")
-_LONGEST_CONVERTED: Final = 100_000  #: characters of a text in which bytes are counted again for each citation
+_LONGEST_CONVERTED: Final = 100_000  #: characters of a text in which bytes are counted again for each event of the wire
+_STEP: Final = 256  #: characters of a text whose bytes are counted together
 #: The fields that lead to the sources, or to more fields of one.
 _INNER: Final = (
     "url_citation",
@@ -52,6 +55,7 @@ _INNER: Final = (
     "document",
     "location",
 )
+_INNER_NAMES: Final = frozenset(_INNER)
 
 
 def citation_events(data: Any, block: int | None = None, choice: int = 0, *, text: str | None = None) -> list[Citation]:
@@ -65,7 +69,7 @@ def citation_events(data: Any, block: int | None = None, choice: int = 0, *, tex
             have no range.
     """
     sources: list[dict[str, Any]] = []
-    _collect(data, {}, sources, 0, text)
+    _collect(data, {}, sources, 0, None if text is None else _CitedText(text))
     first, *others = sources or [{}]
     return [
         Citation(**first, data=data, block=block, choice=choice),
@@ -73,7 +77,36 @@ def citation_events(data: Any, block: int | None = None, choice: int = 0, *, tex
     ]
 
 
-def _collect(data: Any, outer: dict[str, Any], sources: list[dict[str, Any]], depth: int, text: str | None) -> None:
+class _CitedText:
+    """A text in which ranges are given in characters or in bytes. Its bytes are counted once for all ranges."""
+
+    __slots__ = ("_starts", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts: list[int] | None = None  # the bytes before each step of characters, and their total
+
+    def character(self, offset: int) -> int | None:
+        """Return the number of the character at an offset in bytes; None if none begins there."""
+        text, starts = self.text, self._starts
+        if text.isascii():
+            return offset if offset <= len(text) else None
+        if starts is None:
+            parts = (text[at : at + _STEP] for at in range(0, len(text), _STEP))
+            starts = self._starts = [0, *accumulate(len(part.encode("utf-8", "surrogatepass")) for part in parts)]
+        number = bisect_right(starts, offset) - 1
+        if offset > starts[-1]:
+            return None
+        before = text[number * _STEP : (number + 1) * _STEP].encode("utf-8", "surrogatepass")[: offset - starts[number]]
+        try:
+            return min(number * _STEP, len(text)) + len(before.decode())
+        except UnicodeDecodeError:  # it is within a character
+            return None
+
+
+def _collect(
+    data: Any, outer: dict[str, Any], sources: list[dict[str, Any]], depth: int, text: _CitedText | None
+) -> None:
     """Add the fields of each source to the list."""
     if isinstance(data, list) and depth <= _DEEPEST:
         for item in data:
@@ -86,7 +119,9 @@ def _collect(data: Any, outer: dict[str, Any], sources: list[dict[str, Any]], de
         _collect_grounding(chunks, data.get("groundingSupports"), sources, text)
         return
     fields = {**_read_fields(data), **_read_range(data, text), **outer}
-    inner = [name for name in _INNER if isinstance(data.get(name), (dict, list)) and data[name]]
+    inner: list[str] = []
+    if not _INNER_NAMES.isdisjoint(data):
+        inner = [name for name in _INNER if isinstance(data.get(name), (dict, list)) and data[name]]
     for name in inner:
         _collect(data[name], fields, sources, depth + 1, text if name in _WITH_RANGE else None)
     if fields and not inner:
@@ -96,9 +131,12 @@ def _collect(data: Any, outer: dict[str, Any], sources: list[dict[str, Any]], de
 def _read_fields(data: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for field, names in _NAMES.items():
-        value = next((data[name] for name in names if data.get(name).__class__ is str), None)
-        if value:
-            fields[field] = value
+        for name in names:
+            value = data.get(name)
+            if value.__class__ is str:
+                if value:
+                    fields[field] = value
+                break
     source, texts = data.get("source"), data.get("sourceContent")
     if isinstance(source, str) and source.startswith(("http://", "https://")):
         fields.setdefault("url", source)
@@ -108,7 +146,7 @@ def _read_fields(data: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _read_range(data: dict[str, Any], text: str | None) -> dict[str, int]:
+def _read_range(data: dict[str, Any], text: _CitedText | None) -> dict[str, int]:
     """Return ``start`` and ``end`` in the text, in characters, or nothing.
 
     Google counts bytes of UTF-8, and leaves out a zero: https://ai.google.dev/api/generate-content#Segment. Its segment
@@ -120,19 +158,21 @@ def _read_range(data: dict[str, Any], text: str | None) -> dict[str, int]:
     if 0 <= start <= end:
         return {"start": start, "end": end}
     first, last = data.get("startIndex", 0), data.get("endIndex")
-    if not (first.__class__ is last.__class__ is int and 0 <= first <= last) or len(text) > _LONGEST_CONVERTED:
+    if not (first.__class__ is last.__class__ is int and 0 <= first <= last) or len(text.text) > _LONGEST_CONVERTED:
         return {}
-    encoded = text.encode("utf-8", "surrogatepass")
-    try:
-        before, cited = encoded[:first].decode(), encoded[first:last].decode()
-    except UnicodeDecodeError:  # it is within a character
+    start, end, cited = text.character(first), text.character(last), data.get("text", "")
+    if start is None or end is None or data.get("partIndex"):
         return {}
-    if last > len(encoded) or data.get("partIndex") or data.get("text", cited) != cited:
+    if "text" in data and (
+        cited.__class__ is not str or not text.text.startswith(cited, start) or len(cited) != end - start
+    ):
         return {}
-    return {"start": len(before), "end": len(before) + len(cited)}
+    return {"start": start, "end": end}
 
 
-def _collect_grounding(chunks: list[Any], supports: Any, sources: list[dict[str, Any]], text: str | None) -> None:
+def _collect_grounding(
+    chunks: list[Any], supports: Any, sources: list[dict[str, Any]], text: _CitedText | None
+) -> None:
     """Add the sources of each segment of the text, then the sources that support no segment."""
     unused = dict(enumerate(chunks))
     for support in supports if isinstance(supports, list) else ():

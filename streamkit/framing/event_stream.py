@@ -57,7 +57,7 @@ class EventStreamFramer:
             event stream from its start.
     """
 
-    warning: str | None = None  # see ``Framer``, as ``name``
+    unseparated: bytes | None = None  # see ``Framer``, as ``name``
     name = b""
 
     __slots__ = (

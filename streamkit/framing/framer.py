@@ -18,8 +18,8 @@ class Framer(Protocol):
     overflow: bool
 
     @property
-    def warning(self) -> str | None:
-        """An irregularity of the framing that was corrected, as a sentence; None if there is none."""
+    def unseparated(self) -> bytes | None:
+        """The payload of the first frame whose end was not marked, which was found nevertheless; None without one."""
 
     @property
     def error(self) -> str | None:

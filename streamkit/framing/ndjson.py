@@ -49,9 +49,9 @@ class JsonArrayFramer:
         overflow: an object exceeds ``limit``; the objects before it were returned, nothing is returned after it.
     """
 
-    error: str | None = None  # see ``Framer``, as ``name`` and ``warning``
+    error: str | None = None  # see ``Framer``, as ``name`` and ``unseparated``
     name = b""
-    warning: str | None = None
+    unseparated: bytes | None = None
 
     __slots__ = ("_after_backslash", "_buffer", "_closed", "_depth", "_in_string", "_limit", "_stray", "overflow")
 
@@ -167,9 +167,9 @@ class NdjsonFramer:
         overflow: a line or value exceeds ``limit``; the lines before it were returned, nothing is returned after it.
     """
 
-    error: str | None = None  # see ``Framer``, as ``name`` and ``warning``
+    error: str | None = None  # see ``Framer``, as ``name`` and ``unseparated``
     name = b""
-    warning: str | None = None
+    unseparated: bytes | None = None
 
     __slots__ = ("_after_first_line", "_buffer", "_closed", "_document", "_last", "_limit", "overflow")
 

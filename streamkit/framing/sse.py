@@ -1,21 +1,16 @@
-"""Server-sent events: bytes to events by the WHATWG rules, however the bytes are split into reads.
+"""Server-sent events: bytes to frames by the WHATWG rules, however the bytes are split into reads.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream. This module depends on lines and
 fields, not on payloads or vendors. It works on bytes: a character split between two reads, and U+2028 or U+0085 inside
 a payload, have no effect (``str.splitlines`` breaks there; openai-python#1230).
 
-There are three deliberate differences. The standard discards the last event if its blank line is missing; vendors end
-streams like that (recorded Anthropic streams do), so ``close`` returns it, and the parser decides if its payload is
-complete. And servers leave out the blank lines between events (rexxars/eventsource-parser#31): if the first two data
-lines of an event are whole JSON each, which joined they can never be, then from there on each such line is an event.
-And a field ``error`` with an object is the data of an event of this name, because llama.cpp's server reported the
-errors of a stream so until September 2025 (ggml-org/llama.cpp#16109).
+``_read_lines`` is one state machine over lines. What it does with a line depends on the lines before it, never on what
+else was in the same read. All else is a short cut with the same result: ``take`` for a read that is one event, and
+``_take_similar`` for a read of many events with the same beginning. A test compares them with reads of one byte, which
+take no short cut.
 
-Why it is exact and still cheap: a read that is one complete event of a common shape (a ``data:`` line, or an ``event:``
-and a ``data:`` line) is split at its few delimiters, and a read of many events with the same beginning is split once.
-In everything else the line ends are first converted to LF, so that an event's text ends at its first empty line and its
-meaning depends on that text alone; the text of an unfinished event is kept until its end is received, and
-``_read_events`` reads its lines one by one.
+There are three deliberate differences from the standard (docs/rules.md, "Framing"): the end of the stream dispatches
+the last event, data lines that are whole JSON each are events of their own, and so is a field ``error`` with an object.
 """
 
 from __future__ import annotations
@@ -30,8 +25,8 @@ __all__ = ["USUAL_STARTS", "SseFramer"]
 USUAL_STARTS = (b"data: ", b"event:")
 
 _BOM = b"\xef\xbb\xbf"
-_MOST_LEFT = 1024  # bytes kept of a body that is not an event stream: enough to identify an error page
-_MOST_EXAMINATIONS = 64  # of the lines of one unfinished event, for missing blank lines
+_MOST_STRAY = 1024  # bytes kept of lines that are no fields: enough to identify an error page
+_LONGEST_PART = 1 << 20  # bytes of a read that are split into lines at once, so that the list of lines stays small
 _LF, _CR = b"\n\r"  # as integers: the search for an integer takes a quarter of the time of a search for bytes
 _check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -40,58 +35,76 @@ class SseFramer:
     """Splits server-sent events into frames: the event's name (``b""`` if none) and its data lines, joined by LF.
 
     Args:
-        limit: the most bytes of the text of one event, each line end counted as one byte.
+        limit: the most bytes of the text of one event, each line end counted as one byte. The text begins after the
+            last blank line or frame.
 
     Attributes:
         is_at_event_start: a frame was returned and nothing is pending, so the next read begins an event.
         limit: as above.
         name: the name of the last event that was taken, or that began like the one before.
         overflow: an event exceeds ``limit``; the events before it were returned, nothing is returned after it.
-        warning: set if events were not separated by blank lines.
+        unseparated: see ``Framer``.
     """
 
     error: str | None = None  # see ``Framer``
 
     __slots__ = (
         "_after_cr",
-        "_buffer",
         "_closed",
-        "_examinations",
+        "_first",
+        "_first_name",
         "_head",
         "_left",
+        "_line",
+        "_more",
+        "_name",
         "_seen",
+        "_size",
         "_start",
+        "_strays",
         "is_at_event_start",
         "limit",
         "name",
         "overflow",
-        "warning",
+        "unseparated",
     )
 
     def __init__(self, limit: int) -> None:
         self.overflow: bool = False
-        self.warning: str | None = None
+        self.unseparated: bytes | None = None
         self.limit: int = limit
         self.is_at_event_start: bool = False
         self._head = b"data: "  # the last event's text before its payload; most events have the same
         self.name: bytes = b""  # the last event's name
-        self._buffer = bytearray()  # text of the unfinished event; it grows in place, so small reads stay linear
-        self._examinations = 0  # of the unfinished event's lines that may still be made
+        # The unfinished event: the standard's event type and data buffers, and the line that has not ended.
+        self._name = b""
+        self._first: bytes | None = None  # the first data line
+        self._first_name = b""  # the name before it
+        self._more = bytearray()  # the data lines after it, each with LF before it; a list of them would be large
+        self._size = 0  # bytes of its lines, which count against the limit
+        self._line = bytearray()  # it grows in place, so small reads stay linear
         self._after_cr = False  # the last read ended in CR: a following LF belongs to it
         self._start: bytes | None = b""  # the first bytes, while they may be a byte order mark; None afterwards
         self._seen = False  # a frame was returned
-        self._left = b""  # before the first frame, the start of lines without a field; after close, ``pending``
+        self._strays = bytearray()  # the first lines without a field: of this event, before a frame of the stream
+        self._left = b""  # after close: ``pending``
         self._closed = False
 
     @property
     def pending(self) -> bytes:
-        """The text of the unfinished event, with LF as line ends. After ``close``: the text that is not a frame.
+        """The unfinished event: its name, its data, and the line that has not ended, with LF as line ends.
 
-        That is the end of the stream if it is half an event without data; and, if there was no frame at all, the text
-        that came instead of events: all of it if it has no blank lines, else its first KiB. Comments, ``id`` and
-        ``retry`` are excluded.
+        After ``close``: the text that is not a frame, such as half an event without data. Other lines are among it, up
+        to 1 KiB: those of the unfinished event, and all if there was no frame, which are a text that came instead of
+        events. Comments, ``id`` and ``retry`` are excluded.
         """
-        return self._left if self._closed else (self._start or b"") + bytes(self._buffer)
+        if self._closed:
+            return self._left
+        name = b"event: %b\n" % self._name if self._name else b""
+        data = b""
+        if self._first is not None:
+            data = b"data: %b%b\n" % (self._first, bytes(self._more).replace(b"\n", b"\ndata: "))
+        return b"".join([self._start or b"", name, data, self._strays, self._line])
 
     def take(self, data: bytes) -> bytes | None:
         """Implement ``Framer.take``."""
@@ -115,92 +128,81 @@ class SseFramer:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the events that these bytes complete."""
+        frames: list[Frame] = []
         if not self.is_at_event_start:
-            if self._start == b"" and data[:6] in USUAL_STARTS and not self._closed:  # no byte order mark
+            if self._start == b"" and data[:6] in USUAL_STARTS:  # no byte order mark
                 self._start = None
                 self.is_at_event_start = True
                 payload = self.take(data)
                 if payload is not None:
                     self._seen = True
-                    return [(self.name, payload)]
-            buffer = self._buffer
-            if buffer and data and _LF not in data and _CR not in data:  # the middle of a line
-                self._after_cr = False
-                buffer += data
-                if len(buffer) > self.limit:
+                    frames.append((self.name, payload))
+                    return frames
+            line = self._line
+            if line and data and _LF not in data and _CR not in data:  # the middle of a line
+                if self._size + len(line) + len(data) > self.limit:
                     self._set_overflow()
-                return []
-        return self._resume(data)
+                else:
+                    line += data
+                return frames
+        if len(data) <= _LONGEST_PART:
+            self._resume(data, frames)
+            return frames
+        for at in range(0, len(data), _LONGEST_PART):
+            self._resume(data[at : at + _LONGEST_PART], frames)
+            if self.overflow:
+                break
+        return frames
 
     def close(self) -> list[Frame]:
         """Return the last event, if only its blank line is missing."""
         frames: list[Frame] = []
         if self._closed or self.overflow:
             return frames
-        text, left = self.pending, self._left
+        if self._start:
+            self._line += self._start
+        self._start = None
+        if self._line:
+            self._read_lines(b"\n", frames)
+        if self._first is None and not frames:
+            self._left = self.pending.rstrip(b"\n")
+        self._read_lines(b"\n", frames)
         self._closed, self.is_at_event_start = True, False
-        self._buffer.clear()
-        lines = text.split(b"\n")
-        self._read_events([*lines, b""], frames)
-        self._left = b""
-        if not frames:
-            if any(line.partition(b":")[0] not in (b"", b"id", b"retry") for line in lines):
-                self._left = text.rstrip(b"\n")
-            if left:
-                self._left = left if len(left) == _MOST_LEFT else left + self._left
         return frames
 
-    def _resume(self, data: bytes) -> list[Frame]:
-        """Read bytes of any length in any state."""
-        frames: list[Frame] = []
+    def _resume(self, data: bytes, frames: list[Frame]) -> None:
+        """Read bytes in any state."""
         if self._closed or self.overflow:
-            return frames
+            return
         if self._start is not None:
             data = self._start + data
             if len(data) < len(_BOM) and _BOM.startswith(data):
                 self._start = data
-                return frames
+                return
             self._start = None
             data = data.removeprefix(_BOM)
         if self._after_cr and data:
             self._after_cr = False
             if data[0] == _LF:
                 data = data[1:]
-        buffer = self._buffer
-        if not buffer:
+        is_between_events = not self._size and not self._line and not self._name
+        if is_between_events:
             data = self._take_similar(data, frames)
         if data:
             self._after_cr = data[-1] == _CR
             if _CR in data:
                 data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            if buffer:
-                data = self._complete(data, frames)
-            if data:
-                self._split(data, frames)
+            if not is_between_events:  # the short cut begins after the first blank line
+                event, blank, data = data.partition(b"\n\n")
+                if not self._read_lines(event + blank, frames):
+                    return
+                data = self._take_similar(data, frames)
+            if data and not self._read_lines(data, frames):
+                return
         if frames:
             self._seen = True
-            self._left = b""
-        self.is_at_event_start = self._seen and not buffer and not self.overflow
-        return frames
-
-    def _complete(self, data: bytes, frames: list[Frame]) -> bytes:
-        """Read the unfinished event if its end was received; return the bytes after it."""
-        buffer = self._buffer
-        if data[0] == _LF == buffer[-1]:  # the two line feeds of an event's end may come in two reads
-            end = 0
-        else:
-            end = data.find(b"\n\n") + 1
-            if not end:
-                self._keep(data, frames)
-                return b""
-            buffer += data[:end]
-        text = bytes(buffer)
-        buffer.clear()
-        if len(text) - 1 > self.limit:
-            self._set_overflow()
-            return b""
-        self._read_events(text.split(b"\n"), frames)
-        return self._take_similar(data[end + 1 :], frames)
+        is_between_events = not self._size and not self._line and not self._name
+        self.is_at_event_start = self._seen and is_between_events
 
     def _take_similar(self, data: bytes, frames: list[Frame]) -> bytes:
         """Read the events at the start of a read that begin like the first one; return the bytes after them."""
@@ -220,153 +222,97 @@ class SseFramer:
         name = self.name
         separator = blank + head
         payloads = data[len(head) : end].split(separator)
+        data = data[end + len(blank) :]
         for number, payload in enumerate(payloads):
             if _LF in payload or (crlf and _CR in payload):
-                return head + separator.join(payloads[number:]) + data[end:]
+                data = head + separator.join(payloads[number:]) + blank + data
+                break
             frames.append((name, payload))
-        return data[end + len(blank) :]
+        if frames:
+            self._strays.clear()
+        return data
 
-    def _split(self, data: bytes, frames: list[Frame]) -> None:
-        """Read the events of text that begins with one; keep the text after the last one."""
-        end = data.rfind(b"\n\n") + 1
-        if end:
-            if len(data) > self.limit:
-                for text in data[: end - 1].split(b"\n\n"):
-                    if len(text.strip(b"\n")) > self.limit:
-                        self._set_overflow()
-                        return
-                    self._read_events([*text.split(b"\n"), b""], frames)
-            else:
-                self._read_events(data[:end].split(b"\n"), frames)
-            data = data[end + 1 :]
-        elif data[0] == _LF:  # a blank line before an event has no meaning
-            data = data[1:]
-        if data:
-            self._keep(data, frames)
+    def _read_lines(self, data: bytes, frames: list[Frame]) -> bool:
+        """Read lines, in any state, and the beginning of the next one; return False after an overflow.
 
-    def _read_events(self, lines: list[bytes], frames: list[Frame]) -> None:
-        """Append the frames of complete events; the last line is the empty line that ends the last event."""
-        if self.warning is not None:
-            self._read_lines(lines, frames)
-            return
-        before, left = len(frames), self._left
-        name, payload = b"", None
-        more: list[bytes] = []  # data lines after the first
-        other_lines: list[bytes] = []  # lines without a known field
+        Args:
+            data: text whose line ends are LF.
+            frames: the frames are appended to it.
+        """
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        unended = self._line
+        if lines and unended:
+            unended += lines[0]
+            lines[0] = bytes(unended)
+            unended.clear()
+        name, size, most = self._name, self._size, self.limit + 1  # the last line end does not count
+        first, first_name, more = self._first, self._first_name, self._more
+        is_separated, strays = self.unseparated is None, self._strays
         for line in lines:
             if not line:
-                if payload is not None:
-                    if more:
-                        payload = b"\n".join([payload, *more])
-                        more.clear()
-                    frames.append((name, payload))
-                    payload = None
-                elif other_lines and not self._seen:
-                    self._left = (self._left + b"\n".join([*other_lines, b""]))[:_MOST_LEFT]
-                name = b""
-                other_lines.clear()
+                if first is not None:
+                    frames.append((name, first + more if more else first))
+                    first = None
+                    more.clear()
+                if strays and (frames or self._seen):
+                    strays.clear()
+                name, size = b"", 0
                 continue
+            size += len(line) + 1
+            if size > most:
+                return self._set_overflow()
             field, _, value = line.partition(b" ")
-            if field == b"data:":
-                pass
-            elif field == b"event:":
+            if field == b"event:":
                 name = value
                 continue
-            else:
+            if field != b"data:":
                 field, _, value = line.partition(b":")
-                if value[:1] == b" ":
-                    value = value[1:]
+                value = value.removeprefix(b" ")
                 if field == b"event":
                     name = value
                     continue
-                if field == b"error" and value[:1] == b"{" and payload is None:
-                    name = field
-                elif field != b"data":
-                    if field and field != b"id" and field != b"retry":
-                        other_lines.append(line)
+                if field == b"error" and first is None and value[:1] == b"{":
+                    frames.append((field, value))
+                    size = 0
+                    strays.clear()
                     continue
-            if payload is None:
-                payload = value
-            elif not more and _is_whole_json(payload) and _is_whole_json(value):
-                self._set_unseparated()
-                self._left = left
-                del frames[before:]
-                self._read_lines(lines, frames)
-                return
-            else:
-                more.append(value)
+                if field != b"data":
+                    if field and field != b"id" and field != b"retry" and len(strays) < _MOST_STRAY:
+                        strays += line[:_MOST_STRAY] + b"\n"
+                        del strays[_MOST_STRAY:]
+                    continue
+            if first is None:
+                if is_separated or not _is_whole_json(value):
+                    first, first_name = value, name
+                    continue
+                frames.append((name, value))
+            elif more or not is_separated or not (_is_whole_json(first) and _is_whole_json(value)):
+                more += b"\n"
+                more += value
+                continue
+            else:  # joined they can never be a document: there should have been a blank line between them
+                self.unseparated, is_separated = first, False
+                frames += [(first_name, first), (name, value)]
+                first = None
+            size = 0
+            strays.clear()
+        if rest:
+            unended += rest
+            if size + len(unended) >= most:
+                return self._set_overflow()
+        self._name, self._size = name, size
+        self._first, self._first_name = first, first_name
+        return True
 
-    def _set_unseparated(self) -> None:
-        self.warning = "events are not separated by blank lines; each line was read as an event"
-
-    def _read_lines(self, lines: list[bytes], frames: list[Frame]) -> tuple[bytes, list[bytes]]:
-        """Append the frames of events of which each data line that is whole JSON is one.
-
-        Returns:
-            The name of the next event, if the lines contain it, and the lines after the last frame.
-        """
-        name = b""
-        values: list[bytes] = []  # data lines that are not whole JSON: one event until an empty line
-        start = 0
-        for number, line in enumerate(lines, 1):
-            field, _, value = line.partition(b":")
-            value = value[1:] if value[:1] == b" " else value
-            if not line:
-                if values:
-                    frames.append((name, b"\n".join(values)))
-                    values.clear()
-                name, start = b"", number
-            elif field == b"event":
-                name = value
-            elif field == b"error" and not values and _is_whole_json(value):
-                frames.append((field, value))
-                start = number
-            elif field == b"data":
-                if not values and _is_whole_json(value):
-                    frames.append((name, value))
-                    start = number
-                else:
-                    values.append(value)
-        return name, lines[start:]
-
-    def _release_lines(self, frames: list[Frame]) -> None:
-        """Append the frames of an unfinished event that is several, without waiting for its end."""
-        self._examinations -= 1
-        *lines, rest = bytes(self._buffer).split(b"\n")
-        if self.warning is None:
-            values = [line[5:].lstrip(b" ") for line in lines if line[:5] == b"data:"][:2]
-            if len(values) < 2:
-                return
-            if not all(map(_is_whole_json, values)):
-                self._examinations = 0  # one event of several lines
-                return
-            self._set_unseparated()
-        name, left = self._read_lines(lines, frames)
-        if any(line[:5] == b"data:" for line in left):  # an event of several lines, whose end is an empty line
-            left[:0] = [b"event: " + name] if name else []
-            self._examinations = 0
-        else:
-            left = [b"event: " + name] if name else []  # it is the name of the lines that follow, too
-            self._examinations = _MOST_EXAMINATIONS
-        self._buffer[:] = b"\n".join([*left, rest])
-
-    def _keep(self, data: bytes, frames: list[Frame]) -> None:
-        """Keep the next part of an unfinished event; append its frames if it turns out to be several."""
-        buffer = self._buffer
-        if not buffer:
-            self._examinations = _MOST_EXAMINATIONS
-        buffer += data
-        self.is_at_event_start = False
-        if self._examinations and _LF in data:
-            self._release_lines(frames)
-            if not buffer:
-                return
-        if len(buffer) - (buffer[-1] == _LF) > self.limit:
-            self._set_overflow()
-
-    def _set_overflow(self) -> None:
+    def _set_overflow(self) -> bool:
+        """Forget the unfinished event; return False."""
         self.overflow, self.is_at_event_start = True, False
-        self._buffer.clear()
+        self._name, self._first = b"", None
+        self._line.clear()
+        self._strays.clear()
+        self._more.clear()
+        return False
 
 
 def _is_whole_json(value: bytes) -> bool:

@@ -27,15 +27,15 @@ from streamkit.calls import ErrorCode
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
-from streamkit.gateway.client import BodyRefused, ClientStream, has_key, is_from_another_site, read_body, run_watched
-from streamkit.gateway.routes import Route, client_provider, find_mounted_route
+from streamkit.gateway.bodies import Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
+from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
+from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
 from streamkit.providers.writing.encoding import CONTENT_TYPES
 from streamkit.reading.source_failure import is_io_failure
-from streamkit.reading.time_limits import check_seconds
 from streamkit.values.redaction import redact
 
 __all__ = [
@@ -49,33 +49,9 @@ _log = logging.getLogger("streamkit.gateway")
 #: shows each as an error (openai/codex#43353, ranxianglei/billion-context#169).
 _NO_WEBSOCKETS = "this gateway serves no WebSockets: ask it by HTTP"
 _WITHOUT_UPGRADE = {"upgrade": "HTTP/1.1", "connection": "upgrade"}  # RFC 9110, section 15.5.22
+_MANY_ITEMS = 1000  # of stored responses, which are translated in a worker thread
+_TOO_MANY = "this gateway serves as many requests as it may"
 _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayLimits:
-    """Limits of the requests of clients.
-
-    Attributes:
-        body: bytes of a request's body, and of the stored items that it refers to; more is refused with status 413.
-        requests: responses that are open at the same time; further requests are refused as overloaded (status 503).
-        stored: bytes of memory of the latest responses of Responses clients, to which their later requests may refer.
-        state: bytes of the carried state of one request, inflated; what is above is left out and reported.
-        silence: seconds without anything to send after which a streamed response gets a heartbeat of the client's
-            wire; None for no heartbeats.
-
-    Raises:
-        UsageError: the number of seconds is not above 0.
-    """
-
-    body: int = 64 * 1024 * 1024
-    requests: int = 1000
-    stored: int = 64 * 1024 * 1024
-    state: int = 32 * 1024 * 1024
-    silence: float | None = 15.0
-
-    def __post_init__(self) -> None:
-        check_seconds("silence", self.silence)
 
 
 class Gateway:
@@ -114,8 +90,8 @@ class Gateway:
                 "the opaque state that clients carry is signed with a key made at this start: a restart, and another"
                 " worker, drops it from open conversations; pass Gateway(state_key=...)"
             )
-        carried = StateSettings(state_key, limits.state)
-        self._state = GatewayState(upstreams, key, limits, observer, StoredResponses(limits.stored), carried)
+        carried, stored = StateSettings(state_key, limits.state), StoredResponses(limits.stored)
+        self._state = GatewayState(upstreams, key, limits, observer, stored, carried, Bodies(limits))
         self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,8 +105,12 @@ class Gateway:
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
-        path, route = find_mounted_route(str(scope["path"]), str(scope.get("root_path", "")), query, headers)
+        path, limits = str(scope["path"]), self._state.limits
+        if len(path) > limits.path or len(scope["query_string"]) > 4 * limits.path:
+            path, route = path[: limits.path], TOO_LONG
+        else:
+            query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
+            path, route = find_mounted_route(path, str(scope.get("root_path", "")), query, headers)
         exchange = Exchange(
             method=scope["method"], path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )
@@ -164,6 +144,7 @@ class GatewayState:
         observer: looks at each request and response while they pass; None if nobody does.
         stored: the latest responses of clients of the Responses wire.
         carried: the keys and the limit of carried state.
+        bodies: the bodies of the requests that have not ended.
         open_requests: the services whose response has not ended.
     """
 
@@ -173,6 +154,7 @@ class GatewayState:
     observer: Observer | None
     stored: StoredResponses
     carried: StateSettings
+    bodies: Bodies
     open_requests: set[Service] = field(default_factory=set)
 
     @property
@@ -214,6 +196,7 @@ class Service:
         self._client = client_provider(route)
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
+        self._body = Body(gateway.bodies)
         self._stored = gateway.stored if route.client == "openai_responses" else None
 
     async def run(self) -> None:
@@ -222,25 +205,36 @@ class Service:
         if reply is not None:
             await self._reply(reply)
             return
+        gateway = self._gateway
         try:
-            body = await read_body(self._receive, self._headers, self._gateway.limits.body)
+            body = await self._body.read(self._receive, self._headers)
+            is_refused = len(gateway.open_requests) >= gateway.limits.requests  # others had their bodies sooner
+            gateway.open_requests.add(self)
+            if is_refused:
+                service = self._reply(self._refuse(503, _TOO_MANY, {"retry-after": "1"}))
+            elif self._route.action == "count_tokens":
+                service = self._count_tokens(body)
+            elif self._route.client == "anthropic" and isinstance(body, dict) and body.get("thread") is not None:
+                self._exchange.error = replies.NO_THREADS
+                service = self._reply(replies.thread_refusal(self._client))
+            else:
+                service = self._respond(body)
+            await run_watched(service, self._watch_client)
         except ClientDisconnect:
             self._exchange.disconnected = True
-            return
         except BodyRefused as problem:
             await self._reply(self._refuse(problem.status, str(problem), problem.headers))
-            return
-        if self._route.action == "count_tokens":
-            service = self._count_tokens(body)
-        elif (refused := replies.thread_refusal(self._client, body)) is not None:
-            self._exchange.error = replies.NO_THREADS
-            service = self._reply(refused)
-        else:
-            service = self._respond(body)
-        await run_watched(service, self._watch_client)
+        finally:
+            gateway.open_requests.discard(self)
+            gateway.bodies.size -= self._body.size
 
     def _reply_without_body(self) -> Response | None:
         gateway, route, method = self._gateway, self._route, self._exchange.method
+        if route.action == "too_long":
+            most = gateway.limits.path
+            return self._refuse(414, f"the path has more than {most} bytes, or the query more than {4 * most}")
+        if sum(len(name) + len(value) for name, value in self._scope["headers"]) > gateway.limits.head:
+            return self._refuse(431, f"the headers have more than {gateway.limits.head} bytes")
         if gateway.key is not None and not has_key(Request(self._scope), gateway.key):
             return self._refuse(401, "the key is missing or is not the key of this gateway")
         if route.action == "unknown":
@@ -252,7 +246,8 @@ class Service:
             if self._headers.get("upgrade", "").lower() == "websocket":
                 return self._refuse(426, _NO_WEBSOCKETS, _WITHOUT_UPGRADE)
             return self._refuse(405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
-        if method == "POST" and gateway.key is None and is_from_another_site(self._headers):
+        is_open = method == "POST" and gateway.key is None
+        if is_open and "origin" in self._headers and is_from_another_site(self._headers):
             return self._refuse(403, "a web page of another site cannot use this gateway")
         if route.action == "health":
             return Response(status_code=200)
@@ -262,7 +257,7 @@ class Service:
         if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway.upstreams):
             return self._refuse(404, "no upstream of this gateway counts tokens of this wire: ask the provider")
         if len(gateway.open_requests) >= gateway.limits.requests:
-            return self._refuse(503, "this gateway serves as many requests as it may", {"retry-after": "1"})
+            return self._refuse(503, _TOO_MANY, {"retry-after": "1"})
         return None
 
     def _refuse(
@@ -283,9 +278,10 @@ class Service:
             exchange = self._exchange
             exchange.upstream, exchange.provider, exchange.upstream_model = count.upstream, count.provider, count.model
             if count.error is not None:
-                exchange.error = self._gateway.clean(count.error)
+                exchange.error = self._gateway.clean(count.error if count.cause is None else count.cause)
             if count.body is None:
-                await self._reply(replies.refusal(self._client, count.status, exchange.error or "", count.headers))
+                message = self._gateway.clean(count.error or "")
+                await self._reply(replies.refusal(self._client, count.status, message, count.headers))
             else:
                 await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
 
@@ -306,7 +302,6 @@ class Service:
     async def _respond(self, body: Any) -> None:
         """Send the response of the first upstream that gives one, or what fails; record how it ended."""
         gateway, exchange = self._gateway, self._exchange
-        gateway.open_requests.add(self)
         try:
             await self._ask_upstreams(body)
         except ReferenceNotFound as problem:
@@ -328,14 +323,13 @@ class Service:
             if not (exchange.disconnected and is_io_failure(problem)):  # at closing a response that was canceled
                 await self._fail_internally(problem)
         finally:
-            gateway.open_requests.discard(self)
             if (attempt := self._attempt) is not None:
                 exchange.changes = list(attempt.changes)
                 if attempt.conversion is not None:  # else there was no response, or nothing could be made of one
                     turn, writer = attempt.conversion.turn, attempt.conversion.writer
                     exchange.calls, exchange.usage = len(turn.calls), turn.usage
                     exchange.changes += writer.omitted.values()
-                    error = writer.error or turn.error
+                    error = turn.error or writer.error
                     if error is not None and exchange.error is None and not exchange.disconnected:
                         exchange.error = gateway.clean(replies.error_sentence(error))
 
@@ -344,9 +338,12 @@ class Service:
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         exchange.failures = failures = []
         if self._stored is not None:
-            body = self._stored.resolve(body, gateway.limits.body)
+            given, body = body, self._stored.resolve(body, gateway.limits.body)
+            if body is not given and len(body["input"]) > _MANY_ITEMS:
+                self._body.is_large = True
         for position, upstream in enumerate(gateway.upstreams, 1):
-            attempt = self._attempt = Attempt(upstream, self._route, body, self._headers, gateway.carried, self._stored)
+            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, self._stored)
+            attempt = self._attempt = await run_in_thread(_prepare, make) if self._body.is_large else make()
             if gateway.observer is not None:
                 attempt.watch = partial(gateway.observer.watch, exchange, upstream)
             self._client = attempt.client
@@ -365,7 +362,8 @@ class Service:
             if has_begun or (error := writer.error) is None:
                 return
             if not is_last and error.code not in _NO_FALLBACK:
-                failures.append(gateway.clean(f"{attempt.target.name}: {replies.error_sentence(error)}"))
+                sentence = replies.error_sentence(attempt.prepare().turn.error or error)
+                failures.append(gateway.clean(f"{attempt.target.name}: {sentence}"))
                 continue
             if await stream.cancel():
                 await self._reply(replies.failed_reply(attempt.client, writer, error, self._upstream_headers(attempt)))
@@ -415,3 +413,10 @@ class Service:
         if self._exchange.method == "HEAD":
             response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
         await response(self._scope, self._receive, self._send)
+
+
+def _prepare(make: Callable[[], Attempt]) -> Attempt:
+    """Return an attempt with its conversion, which takes as long for a large body."""
+    attempt = make()
+    attempt.prepare()
+    return attempt

@@ -23,14 +23,15 @@ from msgspec import structs
 
 from streamkit import providers
 from streamkit.errors import UsageError
-from streamkit.events import Event, Failed, Reasoning, ResponseStarted, UsageReport
+from streamkit.events import Event, Failed, Reasoning, ResponseStarted, TurnEvent, UsageReport
+from streamkit.gateway.bodies import LARGE, run_in_thread
 from streamkit.gateway.routes import Route, client_provider
 from streamkit.gateway.stored_responses import StoredResponses, refuse_references_to_openai
 from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.gateway.translation.opaque_state import StateCarrier
 from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.gateway.translation.state_text import StateSettings
-from streamkit.gateway.upstream import Upstream, UpstreamRequest, Watch, feature_headers, open_response
+from streamkit.gateway.upstream import NO_CONNECTION, Upstream, UpstreamRequest, Watch, feature_headers, open_response
 from streamkit.history import ToolCallBlock
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
@@ -47,6 +48,9 @@ __all__ = [
     "Attempt",
     "Conversion",
 ]
+
+
+_LONGEST = 64 * 1024 * 1024  # bytes of a response that are kept until its end; more are refused as they come
 
 
 class Attempt:
@@ -113,7 +117,7 @@ class Attempt:
             unsupported="text",
             changes=self.changes,
         )
-        self._headers = feature_headers(self.client, target, headers)
+        self._headers = feature_headers(target, headers) if self.client.package == target.package else {}
         self.conversion: Conversion | None = None
         self.response_headers: Mapping[str, str] = {}
         self.watch: Watch | None = None
@@ -151,12 +155,14 @@ class Attempt:
             source = await self._open(stack)
             conversion = self.prepare()
             turn, writer, write = conversion.turn, conversion.writer, conversion.write
+            length, reading = self.response_headers.get("content-length", ""), TurnReading(turn, source)
+            is_large = length.isdecimal() and len(length) < 10 and LARGE < int(length) <= _LONGEST
             try:
-                async with aclosing(TurnReading(turn, source).batches()) as batches:
+                async with aclosing(_read_at_once(reading) if is_large else reading.batches()) as batches:
                     async for batch in batches:
                         is_done = turn.done
                         events = [*batch, *turn.close()] if is_done else batch
-                        if written := write(events):
+                        if written := await run_in_thread(write, events) if is_large else write(events):
                             data += written
                             has_begun = (
                                 has_begun or (not waits_for_content and turn.error is None) or has_content(events)
@@ -166,7 +172,7 @@ class Attempt:
                         if data and has_begun:
                             yield data
                             data = b""
-                    data += writer.close()
+                    data += await run_in_thread(writer.close) if is_large else writer.close()
                     is_complete = turn.error is None and writer.error is None  # an error that is not read is logged
                     if is_complete and self._stored is not None and writer.response_id is not None:
                         self._stored.add(writer.response_id, self._client_body, writer.items)
@@ -215,6 +221,23 @@ class Attempt:
             failed = Source(self.prepare().turn, ())
             failed.report(error)
         return failed
+
+
+async def _read_at_once(reading: TurnReading) -> AsyncGenerator[list[TurnEvent], None]:
+    """Yield the events of a response that has a length, and so is no stream: in one list, made in a worker thread."""
+    turn, parts, size = reading.turn, [], 0
+    try:
+        iterator, next_input, _ = reading.open()
+        try:
+            while size <= _LONGEST:  # decompressed, it may be longer than its length
+                parts.append(next(iterator) if next_input is None else await next_input())
+                size += len(parts[-1]) if isinstance(parts[-1], bytes) else 0
+        except Exception as error:  # also the end
+            reading.stop(error)
+        events = await run_in_thread(lambda: [event for part in parts for event in turn.feed(part)])
+        yield [*events, *reading.end()]
+    finally:
+        await reading.aclose()
 
 
 async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> bool | None:
@@ -312,9 +335,10 @@ class Conversion:
         if not isinstance(event, Failed):
             return event
         error, clean = event.error, self._upstream.clean
-        return structs.replace(
-            event, error=structs.replace(error, message=clean(error.message), raw=_clean_data(error.raw, clean))
-        )
+        message, raw = clean(error.message), _clean_data(error.raw, clean)
+        if error.kind == "transport_error":  # its text, which the log has, names the host, the port and the client
+            message, raw = NO_CONNECTION, None
+        return structs.replace(event, error=structs.replace(error, message=message, raw=raw))
 
 
 def _clean_data(value: Any, clean: Callable[[str], str]) -> Any:

@@ -1,11 +1,9 @@
-"""The connection to one client: its request before its meaning, the response that is sent, and its end.
+"""The connection to one client: who may send a request, the response that is sent, and its end.
 
 A gateway without a key is open to the web pages in the browsers of its computer. Without the headers of CORS a browser
 shows no response to a page of another site, and asks before it sends JSON. But it sends a text or a form at once, so
 that any page could have a model asked at the user's cost; and a site whose name was made to lead to this computer (DNS
 rebinding) counts as the gateway's own: https://nvd.nist.gov/vuln/detail/CVE-2024-28224.
-
-The limit of a body counts the bytes before and after decompression, because 64 KiB can expand to gigabytes.
 
 Every send is awaited, so that a client that reads slowly slows the reading of the upstream. Heartbeats keep clients and
 proxies from closing a connection on which a model is silent. They are no events: a response that consists of heartbeats
@@ -21,28 +19,21 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
-import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from importlib import import_module
 from time import monotonic
 from typing import Any
 
 import anyio
-import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from streamkit.execution.one_call.background import current_asyncio_task
-from streamkit.json_text import replace_lone_surrogates
 
 __all__ = [
-    "BodyRefused",
     "ClientStream",
     "has_key",
     "is_from_another_site",
     "is_public_name",
-    "read_body",
     "receive_within",
     "run_watched",
 ]
@@ -100,129 +91,6 @@ def is_public_name(host: str) -> bool:
         # Never public: RFC 6761, RFC 6762, https://en.wikipedia.org/wiki/.internal (Docker's host.docker.internal)
         return "." in name and not name.endswith((".localhost", ".local", ".internal"))
     return False
-
-
-class BodyRefused(Exception):
-    """A body that is not accepted.
-
-    Attributes:
-        status: the HTTP status of the response.
-        headers: its headers.
-    """
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers: Mapping[str, str] = headers or {}
-
-
-async def read_body(receive: Receive, headers: Mapping[str, str], limit: int) -> Any:
-    """Return the decoded body of a request.
-
-    Args:
-        receive: the application's.
-        headers: the request's headers, with names in lower case.
-        limit: the most bytes of the body, compressed and decompressed.
-
-    Raises:
-        BodyRefused: it is too large, its encoding is unknown, or it is not JSON.
-        ClientDisconnect: the client left before its end.
-    """
-    length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limit:
-        raise _too_large(limit)
-    names = [name.strip().lower() for name in headers.get("content-encoding", "").split(",")]
-    # In the order in which the content codings are removed (RFC 9110, section 8.4).
-    decoders = [_decoder(name) for name in reversed(names) if name not in ("", "identity")]
-    parts: list[bytes] = []
-    size, has_more = 0, True
-    while has_more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        has_more = message.get("more_body", False)
-        size += len(parts[-1])
-        if size > limit:
-            raise _too_large(limit)
-    body = b"".join(parts)
-    for decode in decoders:
-        body = decode(body, limit + 1)
-        if len(body) > limit:
-            raise _too_large(limit)
-    try:
-        if b"\\ud" in body.lower():
-            # U+FFFD for each half of a surrogate pair, as clients send that cut a text within an emoji: APIs refuse it
-            # in this request and in all later ones of the conversation
-            # (https://github.com/anthropics/claude-code/issues/2108).
-            body = json.dumps(replace_lone_surrogates(json.loads(body))).encode()
-        return msgspec.json.decode(body)
-    except (ValueError, RecursionError) as error:
-        raise BodyRefused(400, f"the body is not JSON: {error}") from None
-
-
-def _too_large(limit: int) -> BodyRefused:
-    return BodyRefused(413, f"the body has more than {limit} bytes, the limit of this gateway")
-
-
-def _decoder(name: str) -> Callable[[bytes, int], bytes]:
-    """Return the function that decompresses a body to at most a number of bytes.
-
-    Raises:
-        BodyRefused: the encoding is unknown.
-    """
-    if (decoder := _DECODERS.get(name)) is not None:
-        return decoder
-    if name == "zstd" and (found := _zstd_decoder()) is not None:
-        return found
-    accepted = ", ".join([*dict.fromkeys(_DECODERS), *(["zstd"] if _zstd_decoder() is not None else [])])
-    message = f"the content-encoding {name!r} is not accepted: send {accepted} or no encoding"
-    raise BodyRefused(415, message, {"accept-encoding": accepted})  # RFC 7694
-
-
-def _decode_gzip(data: bytes, most: int) -> bytes:
-    return _inflate(data, most, "gzip", 16 + zlib.MAX_WBITS)
-
-
-def _decode_deflate(data: bytes, most: int) -> bytes:
-    # "Some non-conformant implementations send the deflate data without the zlib wrapper" (RFC 9110, section 8.4.1.2).
-    has_header = len(data) > 1 and data[0] & 0x0F == zlib.DEFLATED and int.from_bytes(data[:2], "big") % 31 == 0
-    return _inflate(data, most, "deflate", zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
-
-
-def _inflate(data: bytes, most: int, name: str, window_bits: int) -> bytes:
-    decompressor = zlib.decompressobj(window_bits)
-    try:
-        body = decompressor.decompress(data, most)
-    except zlib.error as error:
-        raise BodyRefused(400, f"the body is not {name}: {error}") from None
-    if len(body) < most and not decompressor.eof:
-        raise BodyRefused(400, f"the body is not {name}: it is not complete")
-    return body
-
-
-def _zstd_decoder() -> Callable[[bytes, int], bytes] | None:
-    """Return the decoder of Zstandard, None without the package ``zstandard``."""
-    try:
-        zstandard = import_module("zstandard")
-    except ModuleNotFoundError:
-        return None
-
-    def decode(data: bytes, most: int) -> bytes:
-        try:
-            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                return bytes(reader.read(most))
-        except zstandard.ZstdError as error:
-            raise BodyRefused(400, f"the body is not zstd: {error}") from None
-
-    return decode
-
-
-_DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
-    "gzip": _decode_gzip,
-    "x-gzip": _decode_gzip,  # RFC 9110, section 8.4.1.3
-    "deflate": _decode_deflate,
-}
 
 
 class ClientStream:

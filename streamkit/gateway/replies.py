@@ -76,16 +76,14 @@ def error_status(error: StreamError, status: int) -> int:
     return _STATUS_OF_KIND.get(error.kind, status)
 
 
-def thread_refusal(client: Provider, body: Any) -> Response | None:
-    """Return the refusal of a request that continues a stored conversation; None for any other request.
+def thread_refusal(client: Provider) -> Response:
+    """Return the refusal of a request of Anthropic's wire that continues a stored conversation.
 
     A request with ``thread`` has only the new messages and no tools. The gateway holds no conversation of Anthropic's
     clients, and left out, the field would lose the conversation. With this error the SDK's ``toolRunner`` sends all of
     it from then on (``ThreadUnsupportedRequestError`` in
     https://github.com/anthropics/anthropic-sdk-typescript/blob/main/src/resources/messages/messages.ts).
     """
-    if client.name != "anthropic" or not isinstance(body, dict) or body.get("thread") is None:
-        return None
     refused = client.error_body(400, NO_THREADS)
     refused["error"]["details"] = {"error_code": "thread_unsupported_request"}
     return JSONResponse(refused, 400)

@@ -1,23 +1,23 @@
 """The paths of the gateway, by the wire of the client and the action.
 
-The paths of responses are those of each provider's ``Endpoint.route``; the others are listed here. Some clients append
-the version to the base URL that a user gives, others expect it there, so a version too many or too few is accepted.
-Pure: it must not depend on ASGI.
+A path is split once, and what is left of it without its base URL and its model is looked up in one table, because this
+is done before a key is checked. Some clients append the version to the base URL that a user gives, others expect it
+there, so a version too many or too few is accepted. Pure: it must not depend on ASGI.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from streamkit import providers
 from streamkit.providers.provider import Provider
 
-__all__ = ["CLIENTS", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
+__all__ = ["CLIENTS", "TOO_LONG", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
 
-Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown"]
+Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown", "too_long"]
 
 #: The providers whose clients are served.
 CLIENTS = (
@@ -37,34 +37,8 @@ _DIALECTS = {
     "xai": re.compile(r"(?:.*\s)?ai-sdk/xai/"),
 }
 
-_ROUTES = {name: re.compile(providers.get(name).traits.endpoint.route) for name in CLIENTS}
-_COUNTS = {
-    name: re.compile(route)
-    for name in CLIENTS
-    for route in [providers.get(name).traits.endpoint.count_route]
-    if route is not None
-}
-_LISTS = {
-    "openai_chat": re.compile(r"(?:/v1)*/models(?:/(?P<model>.+))?"),
-    "gemini": re.compile(r"(?:/v1\w*)*/v1(?:alpha|beta)\w*/models(?:/(?P<model>[^:]+))?"),
-    "ollama": re.compile(r"(?:/(?:v1|api))*/api/tags"),
-}
-#: Anthropic's paths under another base URL: its SDK adds the version to it, while DSPy and the AI SDK expect it there.
-#: The paths of OpenAI may have any base URL.
-_ANTHROPIC = re.compile(r"(?!.*/threads/)(?:/.+)?(?P<path>/messages(?:/count_tokens)?)")  # OpenAI has other messages
-#: The wire of an error for a path that is none of the above.
-_PREFIXES = (
-    ("anthropic", re.compile(r"/v1/messages")),
-    ("openai_responses", re.compile(r"/v1/responses(?:/|$)")),
-    ("gemini", re.compile(r"/v1(?:alpha|beta)|.*/models/[^/]+:")),
-    ("bedrock_converse", re.compile(r"/model/")),
-    ("ollama", re.compile(r"/api/")),
-    ("cohere", re.compile(r"/v2/")),
-)
-#: The first segment of a base URL as users give it: a version, or Ollama's ``/api``.
-_BASE = re.compile(r"/(?:v\d\w*|api)(?=/.)")
-#: The version that a base URL may lack. ``/chat`` without one may be Ollama's or Cohere's.
-_VERSION = "/v1"
+#: A segment of a base URL as users give it: a version, or Ollama's ``/api``.
+_BASE = re.compile(r"v\d\w*|api")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +48,7 @@ class Route:
     Attributes:
         client: the name of the provider whose wire the client speaks.
         action: ``respond``: a response of a model; ``count_tokens``: of the input; ``list_models`` and ``health``
-            (``HEAD /``); ``unknown``: no such path.
+            (``HEAD /``); ``unknown``: no such path; ``too_long``: a path that is not looked up.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
@@ -91,6 +65,48 @@ class Route:
     dialect: str | None = None
 
 
+#: The route of a path that is not looked up, because it is too long.
+TOO_LONG = Route("openai_chat", "too_long")
+_READ = ("GET", "HEAD")
+#: The routes by the key of a path (``_split``). The paths of Anthropic and OpenAI may have any base URL: their SDKs add
+#: the version to it, while DSPy and the AI SDK expect it there.
+_ROUTES = {
+    "messages": Route("anthropic", "respond"),
+    "messages/count_tokens": Route("anthropic", "count_tokens"),
+    "responses": Route("openai_responses", "respond"),
+    "responses/input_tokens": Route("openai_responses", "count_tokens"),
+    "chat/completions": Route("openai_chat", "respond"),
+    "models/*:generateContent": Route("gemini", "respond", stream=False),
+    "models/*:streamGenerateContent": Route("gemini", "respond", stream=True),
+    "models/*:countTokens": Route("gemini", "count_tokens"),
+    "model/*/converse": Route("bedrock_converse", "respond", stream=False),
+    "model/*/converse-stream": Route("bedrock_converse", "respond", stream=True),
+    "model/*/invoke": Route("bedrock_invoke", "respond", stream=False),
+    "model/*/invoke-with-response-stream": Route("bedrock_invoke", "respond", stream=True),
+    "api/chat": Route("ollama", "respond"),  # ``/chat`` without a version may be Ollama's or Cohere's
+    "v2/chat": Route("cohere", "respond"),
+    "api/tags": Route("ollama", "list_models", _READ),
+    "v1/models": Route("openai_chat", "list_models", _READ),
+    "v1beta/models": Route("gemini", "list_models", _READ),
+}
+#: The wire of an error for a path that is none of these, by its key.
+_WIRES = {
+    "messages/": "anthropic",
+    "responses/": "openai_responses",
+    "model/": "bedrock_converse",
+    "api/": "ollama",
+    "v2/": "cohere",
+    "v1beta/": "gemini",
+}
+#: The routes of the paths that most clients ask.
+_USUAL = {
+    f"{base}/{key}": route
+    for key, route in _ROUTES.items()
+    for base in ("", "/v1")
+    if route.action == "respond" and "*" not in key
+}
+
+
 def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Route:
     """Return the route of a request.
 
@@ -99,20 +115,50 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         query: the query's parameters.
         headers: the request's headers, with names in lower case.
     """
-    if (usual := _USUAL.get(path)) is not None:
-        return _in_dialect(usual, headers)
-    client = "anthropic" if "anthropic-version" in headers else "openai_chat"
-    if path in ("", "/"):
-        return Route(client, "health", ("GET", "HEAD"))
-    for each in _versions_of(path):  # before the lists, of which `/models/m:generateContent` is no model
-        if (route := _find_response(each, query)) is not None:
-            return _in_dialect(route, headers)
-    for name, pattern in _LISTS.items():
-        if (match := pattern.fullmatch(path)) is not None:
-            wire = client if name == "openai_chat" else name
-            return Route(wire, "list_models", ("GET", "HEAD"), model=match.groupdict().get("model"))
-    wires = (name for each in _versions_of(path) for name, pattern in _PREFIXES if pattern.match(each))
-    return Route(next(wires, client), "unknown")
+    if (route := _USUAL.get(path)) is None:
+        client = "anthropic" if "anthropic-version" in headers else "openai_chat"
+        if path in ("", "/"):
+            return Route(client, "health", _READ)
+        key, model = _split(path.removeprefix("/").split("/"))
+        if (found := _ROUTES.get(key)) is None:
+            return Route(_WIRES.get(key, client), "unknown")
+        if key == "v1/models":  # Anthropic and OpenAI have the same path
+            return replace(found, client=client, model=model)
+        answers_arrays = found.stream is not None and providers.get(found.client).traits.endpoint.answers_arrays
+        route = replace(found, model=model, as_array=answers_arrays and query.get("alt") != "sse")
+    if route.client == "openai_chat" and (agent := headers.get("user-agent")) is not None:
+        for name, pattern in _DIALECTS.items():
+            if pattern.match(agent) is not None:
+                return replace(route, dialect=name)
+    return route
+
+
+def _split(segments: Sequence[str]) -> tuple[str, str | None]:
+    """Return the key of a path, and the model that is in it.
+
+    The key of a path that is not served has a slash at its end, after its first segment, or after its last version.
+    """
+    *_, before, last = "", *segments
+    if (key := f"{before}/{last}") in _ROUTES or (key := last) in _ROUTES:
+        if key.startswith("messages") and "threads" in segments[:-1]:
+            return "", None  # OpenAI has other messages
+        is_azure = key == "chat/completions" and segments[-5:-3] == ["openai", "deployments"]
+        return key, segments[-3] if is_azure else None
+    model, _, verb = last.rpartition(":")
+    if before == "models" and model and (key := f"models/*:{verb}") in _ROUTES:
+        return key, model
+    start = next((at for at, each in enumerate(segments[:-1]) if not _BASE.fullmatch(each)), len(segments) - 1)
+    base = segments[start - 1] if start else ""
+    base = "v1beta" if base.startswith(("v1alpha", "v1beta")) else base
+    first, *others = segments[start:]
+    model = "/".join(others)
+    if first == "model" and any(others[:-1]):  # the name of a model of Bedrock may contain slashes
+        return f"model/*/{last}", model.removesuffix(f"/{last}")
+    if first == "models" and base == "v1beta" and ":" not in model:
+        return "v1beta/models", model or None
+    if first == "models" and base in ("", "v1"):
+        return "v1/models", model or None
+    return f"{first if f'{first}/' in _WIRES else base}/", None
 
 
 def find_mounted_route(
@@ -126,8 +172,8 @@ def find_mounted_route(
         query: the query's parameters.
         headers: the request's headers, with names in lower case.
     """
-    if not mounted_at and (usual := _USUAL.get(path)) is not None:
-        return path, _in_dialect(usual, headers)
+    if not mounted_at and path in _USUAL:
+        return path, find_route(path, query, headers)
     paths = list(_paths_below(path, mounted_at))
     for each in paths:
         if (route := find_route(each, query, headers)).action != "unknown":
@@ -146,56 +192,6 @@ def _paths_below(path: str, mounted_at: str) -> Iterator[str]:
     below = [path.removeprefix(start) for start in starts if path.startswith(start + "/") or path == start]
     for each in (*below, path):
         yield each.rstrip("/") or "/"
-
-
-def _versions_of(path: str) -> Iterator[str]:
-    """Yield a path, then the paths with one version less, and with a version in front."""
-    yield path
-    while (base := _BASE.match(path)) is not None:
-        path = path[base.end() :]
-        yield path
-    yield _VERSION + path
-
-
-def _find_response(path: str, query: Mapping[str, str]) -> Route | None:
-    """Return the route of a response or of a count of tokens, None if the path is of neither."""
-    if (match := _ANTHROPIC.fullmatch(path)) is not None:
-        path = f"/v1{match['path']}"
-    for name, pattern in _ROUTES.items():
-        if (match := pattern.fullmatch(path)) is not None:
-            groups = match.groupdict()
-            verb = groups.get("verb")
-            endpoint = providers.get(name).traits.endpoint
-            return Route(
-                name,
-                "respond",
-                model=groups.get("model"),
-                stream=None if verb is None else "stream" in verb,
-                as_array=endpoint.answers_arrays and query.get("alt") != "sse",
-            )
-    for name, pattern in _COUNTS.items():
-        if (match := pattern.fullmatch(path)) is not None:
-            return Route(name, "count_tokens", model=match.groupdict().get("model"))
-    return None
-
-
-#: The routes of the paths that most clients ask, so that no pattern is tried for them.
-_USUAL = {
-    path: usual
-    for name in CLIENTS
-    for path in (providers.get(name).traits.endpoint.path, _VERSION + providers.get(name).traits.endpoint.path)
-    if (usual := _find_response(path, {})) is not None and usual.model is None
-}
-
-
-def _in_dialect(route: Route, headers: Mapping[str, str]) -> Route:
-    """Return a route with the dialect that the client reads."""
-    if route.client != "openai_chat" or (agent := headers.get("user-agent")) is None:
-        return route
-    for name, pattern in _DIALECTS.items():
-        if pattern.match(agent) is not None:
-            return replace(route, dialect=name)
-    return route
 
 
 def client_provider(route: Route, upstream: Provider | None = None) -> Provider:

@@ -8,7 +8,7 @@ must not depend on ASGI.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +18,7 @@ from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.gateway.routes import Route, client_provider
 from streamkit.gateway.upstream import (
+    NO_CONNECTION,
     Upstream,
     UpstreamRequest,
     feature_headers,
@@ -44,22 +45,24 @@ class TokenCount:
     """The response of an upstream to a request that counts tokens.
 
     Attributes:
+        status: the HTTP status.
         upstream: the number of the upstream, from 1 on.
         provider: the name of its provider.
         model: its model.
-        status: the HTTP status.
         headers: the headers of the response that say when to ask again.
         body: the body, without secrets; None if there is no response.
         error: what failed; None if nothing did.
+        cause: the same for the log, with the name of the host; None if it has none.
     """
 
-    upstream: int
-    provider: str
-    model: str
     status: int
+    upstream: int = 0
+    provider: str = ""
+    model: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     error: str | None = None
+    cause: str | None = None
 
 
 def can_count(upstream: Upstream, client: str) -> bool:
@@ -89,48 +92,43 @@ async def count_tokens(
         if not can_count(upstream, route.client):
             continue
         model = upstream.model_for(named if isinstance(named, str) else None)
-        status, given, data, error = await _ask(upstream, _request(upstream, route, body, headers, model))
+        count = await _ask(upstream, _request(upstream, route, body, headers, model))
         target = providers.get(upstream.provider)
-        limits = limit_headers(client_provider(route, target), target, given)
-        if (waiting := given.get("retry-after")) is not None and is_header_value(waiting):
+        limits = limit_headers(client_provider(route, target), target, count.headers)
+        if (waiting := count.headers.get("retry-after")) is not None and is_header_value(waiting):
             limits["retry-after"] = waiting
-        count = TokenCount(
-            upstream=number,
-            provider=target.name,
-            model=model,
-            status=status,
-            headers=limits,
-            body=data,
-            error=error,
-        )
-        if status < 429:
+        count = replace(count, upstream=number, provider=target.name, model=model, headers=limits)
+        if count.status < 429:
             break
     return count
 
 
-async def _ask(upstream: Upstream, request: UpstreamRequest) -> tuple[int, Mapping[str, str], bytes | None, str | None]:
-    """Return the status, the headers, the body and the error of a response."""
+async def _ask(upstream: Upstream, request: UpstreamRequest) -> TokenCount:
+    """Return the response of an upstream, with all of its headers."""
     try:
         with anyio.fail_after(_PATIENCE):
             async with open_response(upstream, request) as response:
                 status, headers, data = await _read(upstream, response)
     except TimeoutError:
-        return 504, {}, None, f"the upstream did not count tokens within {_PATIENCE:g} seconds"
+        return TokenCount(status=504, error=f"the upstream did not count tokens within {_PATIENCE:g} seconds")
     except UsageError as error:  # of the program, not of the client's request
         raise RuntimeError(f"Upstream.ask: {error}") from error
     except Exception as error:
         if not is_io_failure(error):
             raise
         if (rejection := find_failed_response(error)) is None:
-            return 502, {}, None, f"the response to a count of tokens failed: {error or type(error).__name__}"
+            cause = f"the response to a count of tokens failed: {error or type(error).__name__}"
+            return TokenCount(status=502, error=NO_CONNECTION, cause=cause)
         headers = {name.lower(): value for name, value in rejection.headers.items()}
         status, data = rejection.status, rejection.body
         if data[:1] != b"{":  # a text, which is no body of the wire
-            return status, headers, None, data.decode(errors="replace") or f"HTTP status {status}"
+            message = data.decode(errors="replace") or f"HTTP status {status}"
+            return TokenCount(status=status, headers=headers, error=message)
     if len(data) > _LONGEST:
-        return 502, {}, None, f"the response to a count of tokens has more than {_LONGEST} bytes"
+        return TokenCount(status=502, error=f"the response to a count of tokens has more than {_LONGEST} bytes")
     body = upstream.clean(data.decode(errors="replace")).encode()
-    return status, headers, body, None if status < 400 else f"the upstream refused to count tokens: status {status}"
+    refusal = None if status < 400 else f"the upstream refused to count tokens: status {status}"
+    return TokenCount(status=status, headers=headers, body=body, error=refusal)
 
 
 async def _read(upstream: Upstream, response: Any) -> tuple[int, Mapping[str, str], bytes]:
@@ -164,7 +162,7 @@ def _request(
         body = {**body, "generateContentRequest": {**nested, "model": f"models/{model}"}}
     return UpstreamRequest(
         path=(endpoint.count_path or "").format(model=quote(model, safe="")),
-        headers={**endpoint.headers, **feature_headers(providers.get(route.client), target, headers)},
+        headers={**endpoint.headers, **feature_headers(target, headers)},
         body=body,
         model=model,
     )

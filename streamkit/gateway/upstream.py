@@ -6,6 +6,7 @@ request and its response for a log; an ``Observer`` looks at them while they pas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from streamkit.values.redaction import redact_secrets
 
 __all__ = [
     "ANY_MODEL",
+    "NO_CONNECTION",
     "Ask",
     "Exchange",
     "Observer",
@@ -36,6 +38,13 @@ __all__ = [
 
 #: The model of ``Upstream.models`` for every name that is not listed.
 ANY_MODEL = "*"
+#: What a client gets of a failed connection.
+NO_CONNECTION = "the connection to the upstream failed"
+_LONGEST_NAME = 2048  # characters in a path; the most for a model of Bedrock
+_DOT, _SLASH = r"(?:\.|%(?:25)*2e)", r"(?:[/\\]|%(?:25)*(?:2f|5c))"
+#: Names that lead to another path of the upstream, also where one of its servers decodes the path once more.
+_NO_NAME = re.compile(rf"{_DOT}{{1,2}}", re.IGNORECASE)
+_NO_SEGMENT = re.compile(rf"(?:^|{_SLASH}){_DOT}{{0,2}}(?:$|{_SLASH})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +116,14 @@ class Upstream:
         """Return the upstream's model for a client's name of one.
 
         Raises:
-            UsageError: there is no name, and no model for every name.
+            UsageError: there is no name, and no model for every name; or the name is none.
         """
         found = self.models.get(model or "", self.models.get(ANY_MODEL, model))
         if not found:
             raise UsageError("the request names no model: set the field 'model'")
+        is_in_path = "{" in providers.get(self.provider).traits.endpoint.path
+        if _NO_NAME.fullmatch(found) or (is_in_path and (_NO_SEGMENT.search(found) or len(found) > _LONGEST_NAME)):
+            raise UsageError(f"{found[:100]!r} is no name of a model")
         return found
 
     def clean(self, text: str) -> str:
@@ -137,10 +149,8 @@ def open_response(upstream: Upstream, request: UpstreamRequest) -> AbstractAsync
     )
 
 
-def feature_headers(client: Provider, target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the client's headers that select features of its wire, if the target has the same wire."""
-    if client.package != target.package:
-        return {}
+def feature_headers(target: Provider, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a client of the target's wire that select features of it."""
     return {name: headers[name] for name in target.traits.endpoint.feature_headers if name in headers}
 
 

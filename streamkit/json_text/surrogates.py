@@ -58,14 +58,14 @@ def replace_lone_surrogates(value: Any) -> Any:
 _LARGEST = 10**4299  # Python and jiter read integers of at most 4,300 digits
 
 
-def to_valid_json(value: Any) -> Any:
+_DEEPEST = 280  # levels that are copied: arguments have 256 at most, and each takes two calls
+
+
+def to_valid_json(value: Any, left: int = _DEEPEST) -> Any:
     """Return a copy of a value that is JSON: what JSON does not have is replaced.
 
     Infinities, NaN and integers of more than 4,300 digits become None, halves of surrogate pairs U+FFFD, tuples and
-    other iterables of fixed order lists, and any other object its text.
-
-    Args:
-        value: plain data, nested at most a few hundred levels deep.
+    other iterables of fixed order lists, any other object its text, and what is below ``left`` levels None.
     """
     if isinstance(value, str):
         return join_surrogates(str(value))
@@ -76,7 +76,9 @@ def to_valid_json(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {join_surrogates(str(key)): to_valid_json(item) for key, item in value.items()}
+        return (
+            {join_surrogates(str(key)): to_valid_json(item, left - 1) for key, item in value.items()} if left else None
+        )
     if isinstance(value, (list, tuple)):
-        return [to_valid_json(item) for item in value]
+        return [to_valid_json(item, left - 1) for item in value] if left else None
     return join_surrogates(str(value))

@@ -288,8 +288,8 @@ class Provider:
                 that is no object is the one member of an object where the provider accepts only objects.
 
         Raises:
-            UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, or a tool has the
-                name of the output's own.
+            UsageError: ``tool_choice`` names no tool, a strict tool's schema cannot be converted, a schema is nested
+                too deeply, or a tool has the name of the output's own.
         """
         from streamkit.tools.definition import to_definitions
 
@@ -323,7 +323,7 @@ class Provider:
             if tool.grammar is not None:
                 rendered.report(f"the grammar of the tool {tool.name} is only described: {self.name} enforces none")
             tool = tool.as_function()
-        schema, changes = adapt_tool_schema(tool.parameters, self.traits.tool_schema)
+        schema, changes = adapt_tool_schema(tool.name, tool.parameters, self.traits.tool_schema)
         for change in changes:
             rendered.report(f"the schema of the tool {tool.name} was changed for {self.name}: {change}")
         return tool if schema == tool.parameters else tool.with_parameters(schema)

@@ -7,7 +7,7 @@ depends on framings and must not depend on any single provider.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -44,9 +44,10 @@ class ResponseBody:
         frames: the number of frames returned by ``feed`` and ``end``.
         is_recognized: whether some of the body has this wire's format.
         head: the beginning of the body.
+        unread: set by the turn: the frames of its last read that follow its end.
     """
 
-    __slots__ = ("_framing", "_has_lines", "_limit", "failed", "framer", "frames", "head", "is_recognized")
+    __slots__ = ("_framing", "_has_lines", "_limit", "failed", "framer", "frames", "head", "is_recognized", "unread")
 
     def __init__(self, framing: Framing, limit: int, *, failed: bool) -> None:
         self._framing = framing
@@ -56,6 +57,7 @@ class ResponseBody:
         self.frames: int = 0
         self.is_recognized: bool = False
         self.head: bytes = b""
+        self.unread: Iterator[Frame] = iter(())
         self._has_lines = True
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -78,7 +80,7 @@ class ResponseBody:
         if self._framing == "sse" and self.head[:6] in USUAL_STARTS:
             self.framer = framer_for("sse", limit=self._limit)
             return True
-        start = self.head.removeprefix(_BOM).lstrip()
+        start = self.head[:_HEAD].removeprefix(_BOM).lstrip()  # more of it is there if it came at once
         if (not start or _BOM.startswith(self.head)) and len(self.head) < _HEAD:
             return False
         framing, first = self._framing, start[:1]
@@ -104,6 +106,16 @@ class ResponseBody:
                 read_json(frame[1])
                 whole.append(frame)
         return whole
+
+    def warning(self, unseparated: bytes) -> str | None:
+        """Return a sentence about events that are not separated; None if they follow the end of the turn.
+
+        Args:
+            unseparated: the payload of the first one.
+        """
+        if any(payload is unseparated for _, payload in self.unread):
+            return None
+        return "events are not separated by blank lines; each line was read as an event"
 
     def diagnose(self, unrecognized: StreamError) -> StreamError | None:
         """Return the error of a body that has ended; None if it was a stream of this wire.

@@ -67,8 +67,7 @@ class Turn(ChoiceView):
             the names of each round's tools.
         endpoint: the address of the server. Opaque state (signatures, encrypted reasoning, item ids) is valid only for
             the endpoint and model that made it; the metadata of ``turn.content`` names them, and ``render`` compares
-            them with those of the next request. Pass the same form each time. Credentials, query and fragment of the
-            address are not kept.
+            them with the next request's. Pass the same form each time. Credentials, query and fragment are not kept.
         model: the requested model, if the server reports it under another name or not at all.
         used_ids: the canonical ids of the history's calls. A server may send a ``hist_tool_`` id that it got earlier:
             one of these is not taken over, so that two calls never share an idempotency key.
@@ -133,9 +132,8 @@ class Turn(ChoiceView):
         if used_ids:
             self._state.reserve_ids(used_ids)
         if tools is not None and (isinstance(tools, str) or not all(isinstance(name, str) for name in tools)):
-            raise UsageError(
-                f"tools must be the names of the offered tools, such as ['get_weather'], not {str(tools)[:100]!r}"
-            )
+            text = str(tools)[:100]
+            raise UsageError(f"tools must be the names of the offered tools, such as ['get_weather'], not {text!r}")
         self._markup: MarkupSink | None = None
         if leaked_markup != "keep":
             from streamkit.reading.leaked_markup import MarkupSink  # few turns need it
@@ -208,16 +206,19 @@ class Turn(ChoiceView):
             if whole is not None:
                 parser.frame(framer.name, whole)
             else:
-                for name, payload in framer.feed(data):
+                unread = iter(framer.feed(data))
+                for name, payload in unread:
                     parser.frame(name, payload)
                     if state.done:
                         break
-        except ValueError as error:
-            state.fail_number(error)
-        if framer.overflow:
-            self._report_overflow(framer)
+        except (ValueError, RecursionError) as error:
+            state.fail_value(error)
         if state.done:
             self._framer = None
+            if whole is None and self._body is not None:
+                self._body.unread = unread
+        elif framer.overflow:
+            self._report_overflow(framer)
         events, state.events = state.events, []
         if read_plain is not None:
             self._read_plain = None  # the parser's state may have changed
@@ -251,15 +252,13 @@ class Turn(ChoiceView):
         if self.closed:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
-        kind: Literal["bytes", "dict", "object"]
+        kind: Literal["bytes", "dict", "object"] = "object"
         if isinstance(data, (bytes, bytearray, memoryview)):
             kind, data = "bytes", bytes(data)
         elif isinstance(data, dict):
             kind = "dict"
         elif isinstance(data, str):
             raise UsageError("feed() takes bytes, not str: pass the response's bytes undecoded")
-        else:
-            kind = "object"
         if self.input_kind is None:
             self.input_kind = kind
             self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
@@ -267,27 +266,28 @@ class Turn(ChoiceView):
                 self._body = ResponseBody(self.provider.traits.framing, state.limits.frame, failed=self._has_failed)
         elif self.input_kind != kind:
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
+        if state.done:
+            return []
         if kind == "object":
             try:
                 data = sdk_objects.dump_chunk(data)
             except RecursionError:  # the dump of an object is recursive
                 state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
                 return self._drain_events()
-        if state.done:
-            return []
-        body = self._body
-        if body is None:
+        if (body := self._body) is None:
             if data is not None:  # None: an event that an SDK made in addition to the wire's
                 self._chunks += 1
                 self._parse(b"", data)
             return self._drain_events()
-        for name, payload in body.feed(data):
-            if not state.done:
-                self._parse(name, payload)
+        body.unread = iter(body.feed(data))
+        for name, payload in body.unread:
+            self._parse(name, payload)
+            if self._state.done:
+                return self._drain_events()  # what follows the end changes nothing
         framer = body.framer
         if framer is not None and framer.overflow:
             self._report_overflow(framer)
-        elif body.frames and self._accumulator.is_recognized() and not state.done:
+        elif body.frames and self._accumulator.is_recognized():
             body.is_recognized, body.head = True, b""  # no error will need the beginning
             self._framer = framer
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
@@ -302,8 +302,8 @@ class Turn(ChoiceView):
                 self._parser.frame(name, chunk)
             else:
                 self._parser.chunk(chunk)
-        except ValueError as error:
-            self._state.fail_number(error)
+        except (ValueError, RecursionError) as error:
+            self._state.fail_value(error)
         if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
@@ -312,7 +312,7 @@ class Turn(ChoiceView):
         self._framer = None
         if framer.error is None:
             self._state.report_limit(f"a frame exceeds {self._state.limits.frame} bytes")
-        elif not self._state.done:
+        else:
             self._state.fail(StreamError("protocol_error", framer.error, raw=excerpt(framer.pending)))
 
     def close(self, error: BaseException | StreamError | None = None, *, complete: bool = False) -> list[TurnEvent]:
@@ -361,10 +361,12 @@ class Turn(ChoiceView):
                     accumulator.is_recognized() or accumulator.unrecognized_error().kind == "stream_truncated"
                 )
                 for name, payload in body.end(is_broken=not judge):
-                    self._parse(name, payload)
+                    if not state.done:
+                        self._parse(name, payload)
                 state.input_ended = False
-            if body.framer is not None and body.framer.warning is not None:
-                state.warn("events_unseparated", body.framer.warning)
+            first = body.framer.unseparated if body.framer is not None else None
+            if first is not None and (warning := body.warning(first)) is not None:
+                state.warn("events_unseparated", warning)
         if not judge or state.error is not None or state.done:
             return
         if body is not None:

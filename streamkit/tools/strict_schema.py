@@ -125,7 +125,10 @@ def check_strict(name: str, parameters: Mapping[str, Any]) -> None:
     Raises:
         UsageError: it cannot; the message gives the path and the reason.
     """
-    StrictSchema(f"tool {name}", parameters, _ANY_TARGET).parameters()
+    try:
+        StrictSchema(f"tool {name}", parameters, _ANY_TARGET).parameters()
+    except RecursionError:
+        raise UsageError(f"tool {name} cannot be strict: its schema is nested too deeply") from None
 
 
 class StrictSchema:

@@ -28,10 +28,11 @@ from streamkit.cli.gateway import (
     print_exchange,
     read_config,
     read_state_keys,
+    request_limits,
 )
 from streamkit.cli.terminal import Notes
 from streamkit.errors import UsageError
-from streamkit.gateway import Exchange
+from streamkit.gateway import Exchange, GatewayLimits
 from streamkit.testing import Reply, Stall, Status, serve
 
 VARIABLES = (
@@ -81,6 +82,15 @@ def no_keys(monkeypatch):
             "--state-key /nothing/key cannot be used",
         ),
         (["--first-event-timeout", "0"], "first-event-timeout must be a number of seconds above 0"),
+        (["--head-timeout", "0"], "head-timeout must be a number of seconds above 0"),
+        (["--stall-timeout", "-1"], "stall-timeout must be a number of seconds above 0"),
+        (["--connections", "0"], "connections must be at least 1, not 0"),
+        (["--limit", "size=1"], "--limit takes NAME=N with a name of path, head, body, body_time, bodies, "),
+        (["--limit", "body"], "--limit takes NAME=N"),
+        (["--limit", "body=x"], "--limit takes NAME=N"),
+        (["--limit", "__doc__=1"], "--limit takes NAME=N"),
+        (["--limit", "body=1000000000"], "bodies must be at least four times body"),
+        (["--limit", "path=0"], "path must be at least 1, not 0"),
     ],
 )
 def test_what_cannot_work_is_refused_at_the_start(capsys, arguments, message):
@@ -301,6 +311,12 @@ def test_a_line_has_a_bounded_length():
     )
     cut = [f"/{'p' * 199}...", f"openai_chat > gemini {'u' * 200}... ({'m' * 200}...)"]
     assert format_exchange(exchange) == f"-  POST  {'  '.join(cut)}  0.00 s"
+
+
+def test_limits_of_requests_are_given_by_name():
+    limits = request_limits(["body=1000", "body_time=2.5", "silence=1"])
+    assert (limits.body, limits.body_time, limits.silence) == (1000, 2.5, 1.0)
+    assert request_limits([]) == GatewayLimits()
 
 
 @contextmanager

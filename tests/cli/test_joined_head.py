@@ -170,7 +170,7 @@ def test_a_head_without_an_end_is_refused(begin: bytes) -> None:
     """Else one connection takes all of the memory, without the key."""
     refused, closed = fed(begin, *[PART] * 1000)
     assert isinstance(refused, bytes)
-    assert refused.startswith(b"HTTP/1.1 400 ")
+    assert refused.startswith(b"HTTP/1.1 431 ")
     assert refused.endswith(b"\r\n\r\nThe head of the request is too long.")
     assert closed == "close"
 

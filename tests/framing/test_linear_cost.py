@@ -6,8 +6,9 @@ import re
 from typing import Any, SupportsIndex
 
 import pytest
+from compiled import interpreted_only
 
-from streamkit.framing import DEFAULT_LIMIT, Framer, framer_for
+from streamkit.framing import DEFAULT_LIMIT, framer_for, sse
 from streamkit.framing import ndjson as json_array
 
 
@@ -99,8 +100,11 @@ class Pattern:
         return found
 
 
-def touched_by(framer: Framer, stream: bytes, size: int) -> tuple[int, int]:
+def touched_by(framer: Any, stream: bytes, size: int) -> tuple[int, int]:
     """Bytes touched, and frames given, for a stream in reads of *size* bytes."""
+    for buffer in ("_buffer", "_line", "_more", "_strays"):
+        if hasattr(framer, buffer):
+            setattr(framer, buffer, Kept())
     Count.touched = frames = 0
     for at in range(0, len(stream), size):
         frames += len(framer.feed(Piece(stream[at : at + size])))
@@ -120,6 +124,26 @@ def many_events(size: int) -> bytes:
     return b'event: a\ndata: {"text": "x"}\n\nevent: b\ndata: {"text": "y"}\n\n' * (size // 60)
 
 
+def many_data_lines(size: int) -> bytes:
+    return b'data: {"text":\n' + b'data: "x",\n' * (size // 11)
+
+
+def short_lines(size: int) -> bytes:
+    return (b"data\n" + b":\n" * 5) * (size // 15) + b"\n"
+
+
+def unseparated_events(size: int) -> bytes:
+    return b'event: a\ndata: {"text": ["x", {}]}\n' * (size // 35)
+
+
+def long_unseparated_events(size: int) -> bytes:
+    return (b'data: {"text": "' + b"x" * (size // 3) + b'"}\n') * 3
+
+
+def text_instead(size: int) -> bytes:
+    return b"<p>\n<br>\n\n" * (size // 10) + b"data: 1\n\n"
+
+
 def one_object(size: int) -> bytes:
     return b'[{"text": "' + b'\\"x {' * (size // 5) + b'"}]'
 
@@ -132,6 +156,11 @@ SHAPES = [
     ("sse", one_event),
     ("sse", one_event_of_lines),
     ("sse", many_events),
+    ("sse", many_data_lines),
+    ("sse", short_lines),
+    ("sse", unseparated_events),
+    ("sse", long_unseparated_events),
+    ("sse", text_instead),
     ("ndjson", one_object),
     ("ndjson", many_values),
     ("json_array", one_object),
@@ -140,6 +169,7 @@ SHAPES = [
 
 
 @pytest.mark.slow
+@interpreted_only
 @pytest.mark.parametrize(("framing", "shape"), SHAPES, ids=lambda value: getattr(value, "__name__", value))
 @pytest.mark.parametrize("size", [1, 64, 4096, 1 << 20])
 def test_twice_the_bytes_cost_twice_as_much(
@@ -149,8 +179,7 @@ def test_twice_the_bytes_cost_twice_as_much(
         monkeypatch.setattr(json_array, name, Pattern(getattr(json_array, name)))
 
     def cost(length: int) -> float:
-        framer: Any = framer_for(framing)
-        framer._buffer = Kept()
+        framer = framer_for(framing)
         stream = shape(length)
         touched, frames = touched_by(framer, stream, size)
         assert frames >= 1
@@ -160,6 +189,45 @@ def test_twice_the_bytes_cost_twice_as_much(
     small, large = cost(20_000), cost(40_000)
     assert 1 <= small < 25  # so much is read and copied for one byte of the stream, at most
     assert large < small * 1.2 + 0.5
+
+
+@interpreted_only
+@pytest.mark.parametrize("shape", [unseparated_events, long_unseparated_events, many_data_lines, short_lines])
+@pytest.mark.parametrize("size", [1, 64, 4096, 1 << 20])
+def test_each_line_is_tried_as_json_once(shape: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = [0]
+
+    def check(value: bytes) -> object:
+        tried[0] += len(value)
+        return decode(value)
+
+    decode = sse._check_json
+    monkeypatch.setattr(sse, "_check_json", check)
+    stream = shape(20_000)
+    touched_by(framer_for("sse"), stream, size)
+    assert tried[0] <= len(stream)
+
+
+@interpreted_only
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"data: " + b"x" * 8_000_000,
+        b"data: x\n" * 1_000_000,
+        b"data: {}\n" * 3 + b"data: {" + b" " * 8_000_000,
+        b"data: 1\n\ndata: 2\n\n" + b"x" * 8_000_000 + b"\n\ndata: 3\n\n",
+    ],
+    ids=["line", "lines", "unseparated", "between"],
+)
+def test_an_event_far_beyond_the_limit_is_not_read_to_its_end(stream: bytes) -> None:
+    limit = 100_000
+    for size in (1000, 64 * 1024, len(stream)):
+        framer = framer_for("sse", limit)
+        touched, frames = touched_by(framer, stream, size)
+        assert framer.overflow
+        assert frames == (3 if stream[6:7] == b"{" else 2 if stream[6:7] == b"1" else 0)
+        # It is cut into reads of at most a megabyte, of which the first is split; of the others nothing is read.
+        assert touched < 20 * max(limit, min(size, 1 << 20))
 
 
 def test_the_count_detects_a_framer_that_joins_every_read() -> None:

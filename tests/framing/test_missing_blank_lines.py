@@ -9,8 +9,6 @@ import pytest
 
 from streamkit.framing import DEFAULT_LIMIT, Frame, Framer, framer_for
 
-WARNING = "events are not separated by blank lines; each line was read as an event"
-
 
 def splits_of(stream: bytes) -> list[list[bytes]]:
     """Return the stream whole, in equal parts of several sizes, cut in two everywhere, and cut at random."""
@@ -29,11 +27,11 @@ def run(reads: list[bytes], limit: int = DEFAULT_LIMIT) -> tuple[list[Frame], Fr
     return frames + framer.close(), framer
 
 
-def assert_every_split(stream: bytes, expected: list[Frame], warning: str | None = WARNING) -> None:
+def assert_every_split(stream: bytes, expected: list[Frame], unseparated: bytes | None) -> None:
     for reads in splits_of(stream):
         frames, framer = run(reads)
         assert frames == expected, reads
-        assert framer.warning == warning, reads
+        assert framer.unseparated == unseparated, reads
         assert not framer.overflow
 
 
@@ -45,22 +43,22 @@ class TestEveryLineEnd:
     def test_each_line_is_an_event(self, end: bytes) -> None:
         lines = [b"data: " + ONE, b"data:" + TWO, b"data: " + THREE, b"data: [DONE]"]
         expected = [(b"", ONE), (b"", TWO), (b"", THREE), (b"", b"[DONE]")]
-        assert_every_split(end.join(lines), expected)
-        assert_every_split(end.join(lines) + end, expected)
-        assert_every_split(end.join(lines) + end + end, expected)
+        assert_every_split(end.join(lines), expected, ONE)
+        assert_every_split(end.join(lines) + end, expected, ONE)
+        assert_every_split(end.join(lines) + end + end, expected, ONE)
 
     def test_each_line_has_its_name(self, end: bytes) -> None:
         lines = [b"event: x", b"data: " + ONE, b"event: y", b": ping", b"data: " + TWO, b"id: 3", b"data: " + THREE]
-        assert_every_split(end.join(lines) + end, [(b"x", ONE), (b"y", TWO), (b"y", THREE)])
+        assert_every_split(end.join(lines) + end, [(b"x", ONE), (b"y", TWO), (b"y", THREE)], ONE)
 
     def test_some_blank_lines_are_missing(self, end: bytes) -> None:
         stream = b"event: x" + end + b"data: " + ONE + end + end
         stream += b"data: " + TWO + end + b"data: " + THREE + end + end + b"data: " + ONE + end + end
-        assert_every_split(stream, [(b"x", ONE), (b"", TWO), (b"", THREE), (b"", ONE)])
+        assert_every_split(stream, [(b"x", ONE), (b"", TWO), (b"", THREE), (b"", ONE)], TWO)
 
     def test_an_event_of_several_lines_may_follow(self, end: bytes) -> None:
         stream = b"data: " + ONE + end + b"data: " + TWO + end + b"data: {" + end + b"data: }" + end + end
-        assert_every_split(stream, [(b"", ONE), (b"", TWO), (b"", b"{\n}")])
+        assert_every_split(stream, [(b"", ONE), (b"", TWO), (b"", b"{\n}")], ONE)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +86,16 @@ def test_a_line_is_returned_by_the_read_that_completes_it() -> None:
         assert len(framer.pending) < 32
 
 
+def test_text_between_the_lines_is_pending_until_the_next_one() -> None:
+    framer = framer_for("sse")
+    assert framer.feed(b"data: " + ONE + b"\ndata: " + TWO + b"\n<html>\n") == [(b"", ONE), (b"", TWO)]
+    assert framer.pending == b"<html>\n"
+    assert framer.feed(b"data: " + THREE + b"\n") == [(b"", THREE)]
+    assert framer.pending == b""
+    assert framer.feed(b'junk\nerror: {"code": 1}\n') == [(b"error", b'{"code": 1}')]
+    assert framer.pending == b""
+
+
 def test_memory_is_bounded() -> None:
     stream = (b"data: " + ONE + b"\n") * 100
     for size in (1, 7, 40, 300, len(stream)):
@@ -107,4 +115,4 @@ def test_deep_nesting_is_no_error_of_the_framer() -> None:
     deep = b"[" * 100_000
     frames, framer = run([b"data: " + deep + b"\ndata: " + deep + b"\n\n"])
     assert frames == [(b"", deep + b"\n" + deep)]
-    assert framer.warning is None
+    assert framer.unseparated is None

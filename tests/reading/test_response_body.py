@@ -34,6 +34,15 @@ def test_an_html_page_is_a_protocol_error(wire: str) -> None:
 
 
 @each_wire
+@pytest.mark.parametrize("size", [1023, 1024, 1025, 5000])
+def test_white_space_before_a_body_has_one_meaning_at_every_cut(wire: str, size: int) -> None:
+    body = b" " * size + json.dumps({"error": {"message": "No such model", "code": 404}}).encode()
+    expected = ("provider_error", "No such model") if size < 1024 else ("stream_truncated", "the body is empty")
+    for inputs in [*wire_streams.cuts(body), [body[:size], body[size:]], [body[:1024], body[1024:]]]:
+        assert kinds(inputs, wire)[:2] == expected
+
+
+@each_wire
 def test_an_error_body_is_a_provider_error(wire: str) -> None:
     body = json.dumps({"error": {"message": "No such model", "type": "not_found", "code": 404}}).encode()
     for inputs in [*wire_streams.cuts(body), [json.loads(body)]]:

@@ -193,7 +193,8 @@ class AnthropicBlockReader:
             name = (self._server_tool_names or {}).get(call_id or "") or block_type.removesuffix("_tool_result")
             choice.server_tool(call_id, name, "result", raw.get("content"), raw=raw)
         else:
-            self._open_opaque = self._add(index, OPAQUE, raw, dict(raw))
+            kept = {name: list(value) if isinstance(value, list) else value for name, value in raw.items()}
+            self._open_opaque = self._add(index, OPAQUE, raw, kept)  # its lists grow with its deltas
             fallback = raw.get("to")
             if block_type == "fallback" and isinstance(fallback, dict):
                 self._sink.identify(None, as_text(fallback.get("model")))  # this model generates what follows
@@ -352,9 +353,9 @@ class AnthropicBlockReader:
         elif not self._sink.keep(len(name) + json_size(value)):
             block.is_finalized, block.parts = True, None
         elif isinstance(value, list) and isinstance(current, list):
-            block.raw[name] = [*current, *value]
+            current += value
         elif value is not None or name not in block.raw:
-            block.raw[name] = value
+            block.raw[name] = list(value) if isinstance(value, list) else value
 
     def _buffer(self, block: OpenBlock, field: str, text: str) -> None:
         block.size += len(text)

@@ -18,6 +18,7 @@ import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.ids import normalize_index
+from streamkit.json_text import json_size
 from streamkit.providers.anthropic.content_blocks import (
     CALL,
     OPAQUE,
@@ -63,6 +64,7 @@ from streamkit.providers.provider import Sink, Traits
 __all__ = ["AnthropicParser", "create_parser"]
 
 _decode, _decode_event = DECODER.decode, EVENT_DECODER.decode
+_MOST_MERGED = 8192  # what a report of usage may count and still be merged with the next one
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -76,7 +78,7 @@ class AnthropicParser:
 
     unread_field: ClassVar[None] = None
 
-    __slots__ = ("_blocks", "_by_index", "_choice", "_other_models", "_sink", "_started", "_usage_fields")
+    __slots__ = ("_billed", "_blocks", "_by_index", "_choice", "_other_models", "_sink", "_started", "_usage_fields")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -85,6 +87,7 @@ class AnthropicParser:
         self._by_index = self._blocks.by_index
         self._started: StartedMessage | None = None  # the last one
         self._usage_fields: Json = {}  # of each the last value
+        self._billed: list[int] = []  # the counts of the last iterations that were reported
         self._other_models: tuple[str, ...] = ()  # that a warning has named
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -322,7 +325,7 @@ class AnthropicParser:
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         for index, block in enumerate(content if isinstance(content, list) else ()):
-            if isinstance(block, dict):
+            if isinstance(block, dict) and block:  # an empty one takes 200 times its memory as a block
                 self._blocks.start(index, block, is_complete=True)
                 self._blocks.stop(index)
             else:
@@ -362,13 +365,14 @@ class AnthropicParser:
                 fields[name] = value
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
         counts = [as_integer(fields.get(name)) for name in names]
-        iterations = fields.get("iterations")
-        if iterations:
-            own = self._own_iterations(iterations)
-            for position, name in enumerate(names):
-                billed = sum([as_integer(each.get(name)) or 0 for each in own])
-                if billed > (counts[position] or 0):
-                    counts[position] = billed
+        if usage.get("iterations"):
+            own = self._own_iterations(usage["iterations"])
+            self._billed = [sum([as_integer(each.get(name)) or 0 for each in own]) for name in names]
+        for position, billed in enumerate(self._billed):
+            if billed > (counts[position] or 0):
+                counts[position] = billed
+        if json_size(fields) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
+            self._usage_fields = {name: fields[name] for name in names if name in fields}
         uncached, cache_read, cache_write, output = counts
         parts = [count for count in (uncached, cache_read, cache_write) if count is not None]
         prompt = sum(parts) if parts else None

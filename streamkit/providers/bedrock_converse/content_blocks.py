@@ -191,13 +191,15 @@ class ConverseBlockReader:
     # ------------------------------------------------------------ deltas
 
     def delta(self, index: Any, delta: Json, event: Json) -> None:
-        """Read a delta of any kind; ``event`` is reported for a member of an unknown one."""
-        label = normalize_index(index)
+        """Read a delta of any kind; ``event`` is reported, once, if it has members of an unknown one."""
+        label, is_unknown = normalize_index(index), False
         for name, value in delta.items():
             if value is not None and not self._read_member(label, name, value):
-                self._sink.unknown(event)
+                is_unknown = True
             elif name in _MEMBER_FIELDS and isinstance(value, dict):
                 report_unknown_fields(self._sink, value, _MEMBER_FIELDS[name], f"{name}.")
+        if is_unknown:
+            self._sink.unknown(event)
 
     def _read_member(self, label: Hashable, name: str, value: Any) -> bool:
         """Read one member of a delta; return False if it is unknown."""

@@ -98,11 +98,7 @@ class BedrockConverseParser:
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as boto3 yields it, ``{name: body}``, or a response of Converse."""
-        try:
-            data = encode_binary(data)
-        except RecursionError:
-            self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
-            return
+        data = encode_binary(data)
         known = [name for name in data if name in _EVENTS or aws_frames.is_exception(name)]
         for name in known:
             self._event(name, data[name])

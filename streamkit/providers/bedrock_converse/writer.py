@@ -100,6 +100,11 @@ class ConverseWriter(SequentialWriter):
             text = "".join(parts)
             parsed = finalize_arguments(text)
             blocks[index]["toolUse"]["input"] = parsed.arguments if parsed.state == "complete" else text
+        for block in blocks.values():
+            if isinstance(block.get("text"), list):
+                block["text"] = "".join(block["text"])
+            reasoning = block.get("reasoningContent", {}).get("reasoningText", {})
+            reasoning |= {name: "".join(parts) for name, parts in reasoning.items() if isinstance(parts, list)}
         content = [
             # a complete body has another member for a text with citations
             {"citationsContent": {"content": [{"text": block.get("text", "")}], "citations": block["citations"]}}
@@ -240,9 +245,10 @@ def _usage_fields(usage: Usage) -> Json:
 
 
 def _add_delta(block: Json, inputs: list[str] | None, delta: Json) -> None:
+    """Add a delta to a block, in which each text is a list of its deltas."""
     for kind, value in delta.items():
         if kind == "text":
-            block["text"] = block.get("text", "") + value
+            block.setdefault("text", []).append(value)
         elif kind == "citation":
             block.setdefault("citations", []).append(value)
         elif kind == "toolUse" and inputs is not None:
@@ -250,9 +256,9 @@ def _add_delta(block: Json, inputs: list[str] | None, delta: Json) -> None:
         elif kind == "toolResult":
             block["toolResult"]["content"] = value
         elif kind == "reasoningContent" and "redactedContent" not in value:
-            reasoning = block.setdefault("reasoningContent", {"reasoningText": {"text": ""}})["reasoningText"]
+            reasoning = block.setdefault("reasoningContent", {"reasoningText": {"text": []}})["reasoningText"]
             for name, text in value.items():
-                reasoning[name] = reasoning.get(name, "") + text
+                reasoning.setdefault(name, []).append(text)
         elif kind == "image":
             block["image"] |= value
         else:

@@ -88,6 +88,8 @@ class CohereWriter(SequentialWriter):
         """Return the response that the events build."""
         contents: list[Json] = []
         calls: list[Json] = []
+        texts: list[dict[str, list[str]]] = []  # of each content, by the name of the field
+        arguments: list[list[str]] = []
         citations: list[Json] = []
         plan: list[str] = []
         body: Json = {}
@@ -98,9 +100,10 @@ class CohereWriter(SequentialWriter):
                 body["id"] = event["id"]
             elif kind == "content-start":
                 contents.append(dict(message["content"]))
+                texts.append({})
             elif kind == "content-delta":
                 for name, text in message["content"].items():
-                    contents[event["index"]][name] += text
+                    texts[event["index"]].setdefault(name, []).append(text)
                 if "logprobs" in event:
                     body["logprobs"] = [*body.get("logprobs", ()), event["logprobs"]]
             elif kind == "tool-plan-delta":
@@ -108,12 +111,17 @@ class CohereWriter(SequentialWriter):
             elif kind == "tool-call-start":
                 call = message["tool_calls"]
                 calls.append({**call, "function": dict(call["function"])})
+                arguments.append([call["function"]["arguments"]])
             elif kind == "tool-call-delta":
-                calls[-1]["function"]["arguments"] += message["tool_calls"]["function"]["arguments"]
+                arguments[-1].append(message["tool_calls"]["function"]["arguments"])
             elif kind == "citation-start":
                 citations.append(message["citations"])
             elif kind == "message-end":
                 body |= event["delta"]
+        for content, deltas in zip(contents, texts, strict=True):
+            content |= {name: content[name] + "".join(parts) for name, parts in deltas.items()}
+        for call, parts in zip(calls, arguments, strict=True):
+            call["function"]["arguments"] = "".join(parts)
         message = {"role": "assistant"}
         fields = {"content": contents, "tool_plan": "".join(plan), "tool_calls": calls, "citations": citations}
         return {**body, "message": {**message, **{name: value for name, value in fields.items() if value}}}

@@ -5,7 +5,8 @@ Rules of a parser:
 - `frame` accepts one frame of bytes, `chunk` the same as a dict. Both call the sink in the order of the wire and return
   nothing.
 - They never raise for the contents of a stream. An unknown chunk is passed to `Sink.unknown`, an error that the
-  provider reports to `Sink.fail`.
+  provider reports to `Sink.fail`. Only the ``RecursionError`` of a chunk that is nested too deeply may pass: it ends
+  the turn with `limit_exceeded`.
 - They store no text, except where the provider's protocol requires it, and count what they store (``Sink.keep``).
 """
 

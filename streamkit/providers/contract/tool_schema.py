@@ -12,9 +12,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from streamkit.errors import UsageError
+from streamkit.json_text import nests_deeper
 from streamkit.values.schema_references import COMBINATIONS, DEEPEST, SCHEMAS, SCHEMAS_BY_NAME, Json, resolve_schema
 
 __all__ = ["ToolSchemaRules", "adapt_tool_schema"]
+
+MOST_NESTED = 256  # as many levels as arguments may have (``Limits.nesting``): what walks a schema is recursive
 
 
 class ToolSchemaRules(Struct, frozen=True, kw_only=True):
@@ -30,23 +34,32 @@ class ToolSchemaRules(Struct, frozen=True, kw_only=True):
     numeric_bounds: bool = False
 
 
-def adapt_tool_schema(schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
-    """Return a tool's schema, an object's, in a form that the provider accepts, and a sentence for each change."""
+def adapt_tool_schema(name: str, schema: Json, rules: ToolSchemaRules) -> tuple[Json, list[str]]:
+    """Return a tool's schema, an object's, in a form that the provider accepts, and a sentence for each change.
+
+    Raises:
+        UsageError: it is nested more deeply than arguments may be.
+    """
     changes: list[str] = []
     complete = schema
+    try:  # a search of the text is much faster than a walk
+        text = msgspec.json.encode(schema)
+        is_deep = text.count(b"{") + text.count(b"[") > MOST_NESTED and nests_deeper(schema, MOST_NESTED)
+        may_have_bounds = b'"exclusiveM' in text
+    except RecursionError:
+        is_deep = may_have_bounds = True
+    except (TypeError, ValueError):  # a schema that is no JSON
+        is_deep, may_have_bounds = nests_deeper(schema, MOST_NESTED), True
+    if is_deep:
+        raise UsageError(f"the schema of the tool {name!r} is nested more than {MOST_NESTED} levels deep")
     refused = [keyword for keyword in schema if keyword in rules.refused_at_root]
     if refused:
         changes.append(f"{' and '.join(refused)} at its root became one list of properties")
         schema = _merge_root(schema, schema, rules.refused_at_root, {}, 0)
     if rules.refused_keywords:
         schema = _without_keywords(schema, rules.refused_keywords, changes)
-    if rules.numeric_bounds:
-        try:  # a search of the text is much faster than the walk
-            may_have_bounds = b'"exclusiveM' in msgspec.json.encode(schema)
-        except (TypeError, ValueError, RecursionError):  # a schema that is no JSON
-            may_have_bounds = "'exclusiveM" in repr(schema)
-        if may_have_bounds:
-            schema = _with_numeric_bounds(schema, changes)
+    if rules.numeric_bounds and may_have_bounds:
+        schema = _with_numeric_bounds(schema, changes)
     if rules.typed:
         from streamkit.providers.contract.schema_types import with_types
 

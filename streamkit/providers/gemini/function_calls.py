@@ -32,7 +32,7 @@ from msgspec import UNSET
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import join_surrogates, json_size
-from streamkit.providers.decoding.decoding import PART_SIZE, as_text, compact_json
+from streamkit.providers.decoding.decoding import BLOCK_SIZE, PART_SIZE, as_text, compact_json
 from streamkit.providers.gemini.schema import SIGNATURE, FunctionCall, PartialArg, signature_of
 from streamkit.providers.provider import ChoiceSink, Sink
 
@@ -345,6 +345,9 @@ class PartialArgsAssembler:
 
     def _rebuild(self) -> str | None:
         """Return the text of the object that all fragments make, entries in the order of their first fragment."""
+        if not self._keep(BLOCK_SIZE * sum(len(segments) for segments, _ in self._fragments)):
+            self._fail("the fragments of the arguments are too many")
+            return None
         root: dict[str | int, Any] = {}
         for segments, value in self._fragments:
             node = root

@@ -137,32 +137,22 @@ class GeminiParser:
             if wide is None:
                 return
             chunk, is_wide = wide, True
-        try:
-            self._read(chunk, data, is_wide=is_wide)
-        except RecursionError:
-            self._fail_too_deep()
+        self._read(chunk, data, is_wide=is_wide)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one response as a dict in the spelling of REST or of google-genai, or a body that was not streamed."""
         if not is_rest_form(data):
             data = to_camel_case(data)
         self._raw_source = None  # the same dict may be fed again after a change
-        try:
-            chunk = convert(data, WideChunk, self._sink)
-            if chunk is not None:
-                self._read(chunk, data, is_wide=True)
-        except RecursionError:
-            self._fail_too_deep()
+        chunk = convert(data, WideChunk, self._sink)
+        if chunk is not None:
+            self._read(chunk, data, is_wide=True)
 
     def end(self) -> None:
         """Report the token counts and the log probabilities of a truncated response."""
         if self._usage.is_pending:
             self._usage.report()
         self._metadata.end()
-
-    def _fail_too_deep(self) -> None:
-        # A chunk that was decoded may still be too deep to be compared, encoded or decoded again deeper in the stack.
-        self._sink.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
 
     def _read(self, chunk: GenerateContentChunk, source: bytes | dict[str, Any], *, is_wide: bool) -> None:
         if not self._is_identified:

@@ -193,24 +193,23 @@ _MODELS = {
 
 _WORD = re.compile(r"_([a-z0-9])")
 #: The fields whose names are the provider's, too.
-_NESTED = frozenset({"generationConfig", "thinkingConfig", "toolConfig", "functionCallingConfig", "tools"})
-_NESTED_LISTS = frozenset({"functionDeclarations"})
+_NESTED = frozenset(
+    {"generationConfig", "thinkingConfig", "toolConfig", "functionCallingConfig", "tools", "functionDeclarations"}
+)
 
 
-def _to_rest_names(body: Json) -> Json:
+def _to_rest_names(body: Json, depth: int = 0) -> Json:
     """Return a body with REST's names. A field in both spellings keeps both."""
     renamed: Json = {}
     for name, value in body.items():
         rest = _WORD.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name
         key = name if rest != name and rest in body else rest
-        renamed[key] = _nested(value) if key in _NESTED | _NESTED_LISTS else value
+        if key in _NESTED and depth < len(_NESTED):
+            inner = value if isinstance(value, list) else [value]
+            inner = [_to_rest_names(item, depth + 1) if isinstance(item, dict) else item for item in inner]
+            value = inner if isinstance(value, list) else inner[0]
+        renamed[key] = value
     return renamed
-
-
-def _nested(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_nested(item) for item in value]
-    return _to_rest_names(value) if isinstance(value, dict) else value
 
 
 def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, Any]]:

@@ -175,11 +175,14 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
                     if not part.keys() <= {"text", "thought"}:
                         parts.append(part)
                     elif part["text"] and last.keys() == part.keys():
-                        parts[-1] = {**last, "text": last["text"] + part["text"]}
+                        last["text"].append(part["text"])
                     elif part["text"]:
-                        parts.append(part)
+                        parts.append({**part, "text": [part["text"]]})
         for candidate in candidates.values():
-            candidate["content"]["parts"] = candidate["content"]["parts"] or [{"text": ""}]
+            parts = candidate["content"]["parts"] = candidate["content"]["parts"] or [{"text": ""}]
+            for part in parts:
+                if isinstance(part.get("text"), list):
+                    part["text"] = "".join(part["text"])
         return {**body, "candidates": [candidates[number] for number in sorted(candidates)]} if candidates else body
 
     # ------------------------------------------------------------ parts

@@ -30,73 +30,85 @@ def build_completion(chunks: list[Json]) -> Json:
 
 
 class _Choice:
-    """A choice that the parts of chunks build."""
+    """A choice that the parts of chunks build: all deltas of a field are kept, and joined once at the end."""
 
     def __init__(self, number: int) -> None:
-        self._message: Json = {"role": "assistant", "content": None, "refusal": None}
-        self._fields: Json = {"index": number, "message": self._message, "logprobs": None, "finish_reason": None}
-        self._calls: dict[int, Json] = {}
+        self._fields: Json = {"index": number, "message": None, "logprobs": None, "finish_reason": None}
+        self._logprobs: list[Any] = []
+        self._message: dict[str, list[Any]] = {"role": ["assistant"], "content": [], "refusal": []}
+        self._calls: dict[int, list[Json]] = {}
 
     def add(self, part: Json) -> None:
         """Add the choice of a chunk."""
-        fields, message = self._fields, self._message
         if part.get("finish_reason") is not None:
-            fields["finish_reason"] = part["finish_reason"]
+            self._fields["finish_reason"] = part["finish_reason"]
         for name, value in part.items():
             if name == "logprobs" and value is not None:
-                fields[name] = _merged(fields[name], value)
+                self._logprobs.append(value)
             elif name not in _CHUNK_FIELDS:
-                fields[name] = value
+                self._fields[name] = value
         for name, value in part["delta"].items():
             if name == "tool_calls":
                 for call in value:
-                    delta = {name: value for name, value in call.items() if name != "index"}
-                    index = call["index"]
-                    self._calls[index] = _merged(self._calls[index], delta) if index in self._calls else delta
+                    self._calls.setdefault(call["index"], []).append(call)
             elif value is not None and name != "role":
-                message[name] = _merged(message.get(name), value)
+                self._message.setdefault(name, []).append(value)
 
     def fold(self) -> Json:
         """Return the choice."""
+        message = {name: _merged(deltas) for name, deltas in self._message.items()}
         if self._calls:
-            self._message["tool_calls"] = list(self._calls.values())
-            self._message["content"] = self._message["content"] or None
-        return self._fields
+            calls = (_merged(deltas) for deltas in self._calls.values())
+            message["tool_calls"] = [{name: each[name] for name in each if name != "index"} for each in calls]
+            message["content"] = message["content"] or None
+        return {**self._fields, "message": message, "logprobs": _merged(self._logprobs)}
 
 
-def _merged(before: Any, value: Any) -> Any:
-    """Return two deltas of one field as one value."""
-    if before is None:
-        return value
-    if isinstance(before, list) or isinstance(value, list):
-        parts = _as_parts(before)
-        for part in _as_parts(value):
-            if parts and (joined := _joined(parts[-1], part)) is not None:
-                parts = [*parts[:-1], joined]
-            else:
-                parts = [*parts, part]
-        return parts
-    if isinstance(before, dict) and isinstance(value, dict):
-        return before | {name: _merged(before.get(name), item) for name, item in value.items()}
-    return before + value if isinstance(before, str) and isinstance(value, str) else value
+def _merged(deltas: list[Any]) -> Any:
+    """Return the deltas of one field as one value; None if there are none."""
+    if any(isinstance(each, list) for each in deltas):
+        return _merged_parts([part for each in deltas for part in _as_parts(each)])
+    if all(isinstance(each, str) for each in deltas):
+        return "".join(deltas) if deltas else None
+    if all(isinstance(each, dict) for each in deltas):
+        names = dict.fromkeys(name for each in deltas for name in each)
+        given = {name: [each[name] for each in deltas if each.get(name) is not None] for name in names}
+        return {name: _merged(values) for name, values in given.items()}
+    return deltas[-1]
 
 
-def _joined(before: Any, part: Any) -> Json | None:
-    """Return two deltas of one part of a content as one part; None if they are different parts.
+def _merged_parts(parts: list[Any]) -> list[Any]:
+    """Return the parts of a content, those that are deltas of one part as one part.
 
     Mistral's body has one part of reasoning, then one of text (https://docs.mistral.ai/capabilities/reasoning).
     """
-    if not isinstance(before, dict) or not isinstance(part, dict):
-        return None
-    kind = before.get("type")
-    if kind != part.get("type"):
-        return None
-    if kind == "text" and before.keys() == part.keys() == {"type", "text"}:
-        return {**part, "text": _merged(before["text"], part["text"])}
-    texts = (before.get("thinking"), part.get("thinking"))
-    if kind == "thinking" and all(isinstance(text, list) for text in texts) and "signature" not in before:
-        return {**before, **part, "thinking": _merged(*texts)}
-    return None
+    groups: list[list[Any]] = []
+    for part in parts:
+        if groups and _are_one_part(groups[-1][-1], part):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    whole = []
+    for first, *others in groups:
+        part = first
+        if others:
+            name = first["type"]  # of the field with the deltas, too
+            part = {key: value for each in (first, *others) for key, value in each.items()}
+            part[name] = _merged([each[name] for each in (first, *others)])
+        whole.append(part)
+    return whole
+
+
+def _are_one_part(before: Any, part: Any) -> bool:
+    """Return True if two deltas are of one part."""
+    if not isinstance(before, dict) or not isinstance(part, dict) or before.get("type") != part.get("type"):
+        return False
+    if before.get("type") == "text":
+        return bool(before.keys() == part.keys() == {"type", "text"})
+    texts = before.get("thinking"), part.get("thinking")
+    return (
+        before.get("type") == "thinking" and all(isinstance(each, list) for each in texts) and "signature" not in before
+    )
 
 
 def _as_parts(value: Any) -> list[Any]:

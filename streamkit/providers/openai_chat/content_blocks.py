@@ -113,7 +113,7 @@ def read_content_parts(choice: ChoiceSink, content: Any) -> None:
             choice.refusal(part["refusal"])
         elif kind == "reference":
             choice.citation(part)
-        else:
+        elif part:  # an empty one would take 130 times its memory as a block
             choice.provider_block(part)
 
 
@@ -202,6 +202,7 @@ def merge_reasoning_details(details: list[Any]) -> list[Any]:
     (https://openrouter.ai/docs/use-cases/reasoning-tokens: "the entire sequence must match").
     """
     groups: list[list[Any]] = []
+    is_signed = False  # the last group
     for detail in details:
         first = groups[-1][0] if groups else None
         if (
@@ -209,11 +210,13 @@ def merge_reasoning_details(details: list[Any]) -> list[Any]:
             and isinstance(detail, dict)
             and detail.get("type") in list(REASONING_DETAIL_FIELDS)  # a list: the type may be unhashable
             and all(first.get(name) == detail.get(name) for name in ("type", "index"))
-            and not (_streamed_field(detail) and any(each.get("signature") for each in groups[-1]))
+            and not (is_signed and _streamed_field(detail))
         ):
             groups[-1].append(detail)
         else:
             groups.append([detail])
+            is_signed = False
+        is_signed = is_signed or (isinstance(detail, dict) and bool(detail.get("signature")))
     return [_merge(group) if len(group) > 1 else group[0] for group in groups]
 
 

@@ -287,6 +287,7 @@ class MessageListReader:
             yield chunk
             return
         rest: list[Any] = []
+        beside = _without(chunk, "usage")  # with the first message: a copy for each would be quadratic
         for choice in choices:
             if not _is_part_of_list(choice):
                 rest.append(choice)
@@ -296,7 +297,8 @@ class MessageListReader:
             for position, message in enumerate(messages if isinstance(messages, list) else ()):
                 if isinstance(message, dict):
                     delta = self._read(number, {**message, "index": position})
-                    yield {**_without(chunk, "usage"), "choices": [{"index": number, "delta": delta}]}
+                    yield {**beside, "choices": [{"index": number, "delta": delta}]}
+                    beside = {}
             rest.append(_without(choice, "messages"))
             if isinstance(choice.get("delta"), dict):
                 rest[-1]["delta"] = self._read(number, choice["delta"])

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk, ReasoningKind
 from streamkit.ids import normalize_index
 from streamkit.providers.contract.sink import ChoiceSink, Sink
@@ -136,10 +135,7 @@ class ChatParser:
         except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
             self._read_data(data)
             return
-        try:
-            self._read(chunk, data)
-        except RecursionError:  # arguments that are an object of thousands of levels cannot be written as text
-            self._fail_nesting()
+        self._read(chunk, data)
 
     def end(self) -> None:
         """Pass on the calls of a list of messages; nothing else is buffered."""
@@ -157,17 +153,11 @@ class ChatParser:
             self._read_data(value)
 
     def _read_data(self, data: dict[str, Any]) -> None:
-        try:
-            if self._messages is None:
-                self._read_rare(data)
-                return
-            for chunk in self._messages.split(data):
-                self._read_rare(chunk)
-        except RecursionError:
-            self._fail_nesting()
-
-    def _fail_nesting(self) -> None:
-        self._sink.fail(StreamError("limit_exceeded", "a chunk is nested too deeply"))
+        if self._messages is None:
+            self._read_rare(data)
+            return
+        for chunk in self._messages.split(data):
+            self._read_rare(chunk)
 
     def _read(self, chunk: PlainChunk, raw: Any) -> None:
         """Read a chunk of the plain form, which has no rare and no unknown field."""
@@ -205,7 +195,8 @@ class ChatParser:
                         continue
                     self._read_choice_extras(self._choice_sink, choice, chunk)
                 else:
-                    self._read_choice(choice, chunk, raw)
+                    self._read_choices(next(n for n, other in enumerate(choices) if other is choice), chunk, raw)
+                    break
         elif not self._response.read_without_choices(chunk, raw):
             return
         if chunk.usage is not None:
@@ -237,8 +228,8 @@ class ChatParser:
             report_other_fields(self._sink, raw)
         if choices and not self._is_identified:
             self._identify(chunk)
-        for position, choice in enumerate(choices or ()):
-            self._read_choice(choice, chunk, raw, position)
+        if choices:
+            self._read_choices(0, chunk, raw)
         if chunk.usage is not None:
             self._response.emit_usage(chunk.usage)
         self._response.read_facts(chunk)
@@ -272,15 +263,22 @@ class ChatParser:
         self._sink.identify(response_id, model, start_facts(chunk))
         self._is_identified = response_id is not None and model is not None
 
-    def _read_choice(self, choice: ChunkChoice, chunk: Chunk, raw: Any, position: int | None = None) -> None:
-        """Read a choice that is not on the fast path: with rare fields, without a delta, or of another number than 0.
+    def _read_choices(self, first: int, chunk: Chunk, raw: Any) -> None:
+        """Read the choices of a chunk from a position on, and report the chunk, once, if one of them has nothing."""
+        choices, is_empty = chunk.choices or [], False
+        for position in range(first, len(choices)):
+            is_empty = not self._read_choice(choices[position], chunk, position) or is_empty
+        if is_empty:
+            self._sink.unknown(plain_chunk(raw))  # Azure's late filter results
 
-        A choice without a number has that of its position in the chunk.
+    def _read_choice(self, choice: ChunkChoice, chunk: Chunk, position: int) -> bool:
+        """Read a choice that is not on the fast path; return False if it has none of the fields of a choice.
+
+        It has rare fields, no delta or another number than 0; without a number it has that of its position.
         """
         index = normalize_index(choice.index)
         if not isinstance(index, int) or index < 0:
-            choices = chunk.choices or []
-            index = next((n for n, other in enumerate(choices) if other is choice), 0) if position is None else position
+            index = position
         choice_sink = self._choice_sink if index == 0 else self._sink.choice(index)
         # With a delta the message is not read: it repeats what was streamed (Perplexity).
         delta = choice.delta
@@ -291,14 +289,13 @@ class ChatParser:
         elif choice.text.__class__ is str:
             if not self._has_legacy_text:
                 self._has_legacy_text = True
-                self._sink.warn(
-                    "legacy_completion", "the server sent text completions: it was asked by the path /completions"
-                )
+                message = "the server sent text completions: it was asked by the path /completions"
+                self._sink.warn("legacy_completion", message)
             if choice.text:  # https://platform.openai.com/docs/api-reference/completions
                 choice_sink.text(choice.text)
-        elif choice.finish_reason is None and choice.usage is None and choice.logprobs is None:
-            self._sink.unknown(plain_chunk(raw))  # Azure's late filter results
         self._read_choice_extras(choice_sink, choice, chunk, index)
+        others = (choice.finish_reason, choice.usage, choice.logprobs)
+        return delta is not None or choice.text.__class__ is str or any(value is not None for value in others)
 
     def _unstreamed(self, choice_sink: ChoiceSink, index: int, message: Delta) -> Delta:
         """Return a complete message that follows deltas, without the fields of which there were deltas.

@@ -259,9 +259,9 @@ class OutputItemIndex:
         lookups = self._find_lookups()
         used: set[int] = set()
         matches: list[OutputItem | None] = []
-        by_call_id: dict[tuple[str, str], Iterator[OutputItem]] = {}
+        remaining: dict[tuple[str | None, str, str | None], Iterator[OutputItem]] = {}
         for position, raw in enumerate(output):
-            item = _match_by_id(lookups, raw, position, used, by_call_id)
+            item = _match_by_id(lookups, raw, position, used, remaining)
             matches.append(item)
             if item is not None:
                 used.add(item.key)
@@ -271,8 +271,7 @@ class OutputItemIndex:
                 kind, call_id = item_type(raw), as_text(raw.get("call_id"))
                 item = lookups.by_index.get(position)
                 if item is None or item.key in used or not _is_compatible(item, kind, call_id):
-                    remaining = by_type.setdefault(kind, iter(self.items))
-                    fitting = (each for each in remaining if each.key not in used)
+                    fitting = (each for each in by_type.setdefault(kind, iter(self.items)) if each.key not in used)
                     item = next((each for each in fitting if _is_compatible(each, kind, call_id)), None)
                 matches[position] = item
                 if item is not None:
@@ -285,21 +284,27 @@ def _match_by_id(
     raw: Json,
     position: int,
     used: set[int],
-    by_call_id: dict[tuple[str, str], Iterator[OutputItem]],
+    remaining: dict[tuple[str | None, str, str | None], Iterator[OutputItem]],
 ) -> OutputItem | None:
-    kind, call_id = item_type(raw), as_text(raw.get("call_id"))
-    same = lookups.by_id.get(as_text(raw.get("id")) or "", ())
+    """Return the unused item with the id of another one, or else with its ``call_id``.
+
+    ``remaining`` has the items after the last match of an id, a type and a ``call_id``: those before it are used or do
+    not fit, so that a list of items with one id is searched once.
+    """
+    kind, call_id, raw_id = item_type(raw), as_text(raw.get("call_id")), as_text(raw.get("id")) or ""
+    same = lookups.by_id.get(raw_id, ())
     item = lookups.by_index.get(position)
-    if len(same) > 1 and item in same and item.key not in used and _is_compatible(item, kind, call_id):
-        return item
-    item = next((item for item in same if item.key not in used and _is_compatible(item, kind, call_id)), None)
-    if item is not None or call_id is None:
-        return item
-    item = lookups.by_index.get(position)
+    if item is not None and item.key not in used:
+        if len(same) > 1 and item.id == raw_id and _is_compatible(item, kind, call_id):
+            return item
+    candidates = remaining.setdefault((raw_id, kind, call_id), iter(same))
+    found = next((each for each in candidates if each.key not in used and _is_compatible(each, kind, call_id)), None)
+    if found is not None or call_id is None:
+        return found
     if item is not None and item.key not in used and (item.type, item.call_id) == (kind, call_id):
         return item
-    remaining = by_call_id.setdefault((kind, call_id), iter(lookups.by_call_id.get(call_id, ())))
-    return next((item for item in remaining if item.type == kind and item.key not in used), None)
+    candidates = remaining.setdefault((None, kind, call_id), iter(lookups.by_call_id.get(call_id, ())))
+    return next((each for each in candidates if each.type == kind and each.key not in used), None)
 
 
 def _is_compatible(item: OutputItem, kind: str, call_id: str | None) -> bool:

@@ -44,6 +44,7 @@ class ContentPart(Struct, eq=False):
         initial_text: the text in the event that started the part. It counts only if neither a delta nor a snapshot
             follows.
         is_started: the sink has a block for it.
+        is_open: it is in ``open_parts`` of its item.
         is_warned: a snapshot differed, and a warning reported it.
         citation_count: how many of its annotations were passed on.
     """
@@ -57,6 +58,7 @@ class ContentPart(Struct, eq=False):
     joined: int = 0
     initial_text: str = ""
     is_started: bool = False
+    is_open: bool = False
     is_warned: bool = False
     citation_count: int = 0
 
@@ -118,6 +120,8 @@ class OutputItem(Struct, eq=False):
         index: its position in the output, if the wire reports it.
         part: the first part of its text.
         more_parts: the others, by kind and index.
+        last_indexes: of those, the index of the last one of each kind.
+        open_parts: the parts with text since its last snapshot, whose blocks the next one ends.
         sent_id: of a message, the id to send back, which is that of its snapshot.
         phase: of a message, its phase.
         agent: of a message, the agent of the provider that wrote it.
@@ -141,6 +145,8 @@ class OutputItem(Struct, eq=False):
     index: int | None
     part: ContentPart | None = None
     more_parts: dict[tuple[PartKind, int], ContentPart] | None = None
+    last_indexes: dict[PartKind, int] = {}
+    open_parts: list[ContentPart] = []
     sent_id: str | None = None
     phase: Any = None
     agent: Any = None
@@ -171,12 +177,8 @@ class OutputItem(Struct, eq=False):
 
     def last_index(self, kind: PartKind) -> int:
         """Return the index of the last part of a kind; 0 if there is none."""
-        more = self.more_parts
-        if more is not None:
-            for part in reversed(more.values()):
-                if part.kind == kind:
-                    return part.index
-        return self.part.index if self.part is not None and self.part.kind == kind else 0
+        first = self.part
+        return self.last_indexes.get(kind, first.index if first is not None and first.kind == kind else 0)
 
     def add_part(self, part: ContentPart) -> None:
         """Add a part that began."""
@@ -186,6 +188,7 @@ class OutputItem(Struct, eq=False):
         if self.more_parts is None:
             self.more_parts = {}
         self.more_parts[part.kind, part.index] = part
+        self.last_indexes[part.kind] = part.index
 
     @property
     def text_metadata(self) -> Json:

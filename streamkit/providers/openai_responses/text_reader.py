@@ -69,7 +69,7 @@ class TextReader:
         for kind, field in _LISTS[item.type]:
             for index, entry in enumerate(_to_entries(raw.get(field))):
                 part_kind = _part_kind(entry, kind)
-                if part_kind is not None:
+                if part_kind is not None and entry:
                     self._store_initial_text(self._get_part(item, part_kind, index), entry)
 
     def read_snapshot(self, item: OutputItem, raw: Json, *, is_first: bool) -> None:
@@ -96,8 +96,10 @@ class TextReader:
             if not raw.get("encrypted_content"):
                 item.raw = raw
             self._choice.end_block(item.key)
-        for part in item.parts:
+        for part in item.open_parts:
+            part.is_open = False
             self._choice.end_block(part.key)
+        item.open_parts.clear()
 
     def finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial texts of an item that has no snapshot and will get none."""
@@ -236,6 +238,9 @@ class TextReader:
 
     def _emit_text(self, part: ContentPart, text: str) -> None:
         """Emit text, and with the first text of a part the metadata of its block."""
+        if not part.is_open:
+            part.is_open = True
+            part.item.open_parts.append(part)
         if part.kind == "text":
             self._choice.text(text, part.key)
             if not part.is_started and (metadata := part.item.text_metadata):
@@ -275,6 +280,9 @@ class TextReader:
     def _emit_citations(self, part: ContentPart, citations: list[Any]) -> None:
         if citations and not part.is_started:
             self._choice.text("", part.key)  # a citation may come before the first text
+            if not part.is_open:
+                part.is_open = True
+                part.item.open_parts.append(part)
         for citation in citations:
             part.citation_count += 1
             self._choice.citation(citation, part.key)
@@ -286,7 +294,7 @@ class TextReader:
         parts of its kind whose index has another kind in the snapshot.
         """
         entries = _to_entries(content)
-        misplaced: list[ContentPart] | None = None
+        misplaced: dict[PartKind, list[ContentPart]] | None = None
         for index, entry in enumerate(entries):
             kind = _part_kind(entry, default)
             if kind is None:
@@ -294,11 +302,17 @@ class TextReader:
                     self._sink.unknown(entry)
                 continue
             part = item.find_part(kind, index)
+            if part is None and not entry:
+                continue  # an empty entry would take 150 times its memory as a part
             if part is None:
                 if misplaced is None:
+                    misplaced = {}
                     kinds = dict(enumerate(_part_kind(each, default) for each in entries))
-                    misplaced = [each for each in item.parts if kinds.get(each.index) != each.kind]
-                part = _take(misplaced, kind) or self._get_part(item, kind, index)
+                    for each in reversed(item.parts):
+                        if kinds.get(each.index) != each.kind:
+                            misplaced.setdefault(each.kind, []).append(each)
+                others = misplaced.get(kind)
+                part = others.pop() if others else self._get_part(item, kind, index)
             self._read_part_snapshot(part, entry)
 
     def _update_text_metadata(self, item: OutputItem, raw: Json) -> None:
@@ -321,14 +335,6 @@ def _part_kind(entry: Any, default: PartKind) -> PartKind | None:
         return default
     kind = _PART_KINDS.get(name) if name.__class__ is str else None
     return default if kind == "text" else kind
-
-
-def _take(parts: list[ContentPart], kind: PartKind) -> ContentPart | None:
-    """Remove the first part of a kind from a list; return it, or None if there is none."""
-    part = next((part for part in parts if part.kind == kind), None)
-    if part is not None:
-        parts.remove(part)
-    return part
 
 
 def _to_entries(content: Any) -> list[Any]:

@@ -8,6 +8,8 @@ import pytest
 from converse_events import END, PROVIDER, delta, read, start, stop, use
 from recording_sink import RecordingSink, call_delta, call_start
 
+from streamkit import Turn
+
 
 def test_text_needs_no_start_and_padding_is_ignored() -> None:
     sink = read({"messageStart": {"role": "assistant", "p": "abc"}}, delta(0, text="a"), delta(0, text="b"), stop(0))
@@ -166,11 +168,12 @@ def test_input_nested_too_deeply_is_a_limit_error() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    parser = PROVIDER.parser(sink := RecordingSink())
-    parser.chunk(delta(0, toolUse={"input": deep}))
+    turn = Turn(PROVIDER, "turn-1")
+    turn.feed(delta(0, toolUse={"input": deep}))
+    assert turn.error is not None
+    assert turn.error.kind == "limit_exceeded"
+    PROVIDER.parser(sink := RecordingSink()).frame(b"contentBlockDelta", b'{"delta":' + b"[" * 100_000)
     assert [error.kind for error in sink.errors] == ["limit_exceeded"]
-    parser.frame(b"contentBlockDelta", b'{"delta":' + b"[" * 100_000)
-    assert [error.kind for error in sink.errors] == ["limit_exceeded"] * 2
     while deep:  # deallocating such an object at once would recurse as deep
         deep = deep.pop("a", None)
 

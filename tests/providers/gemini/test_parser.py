@@ -666,25 +666,17 @@ def test_deep_nesting_does_not_raise(opening: bytes) -> None:
         assert sink.recorded
 
 
-def test_a_recursion_error_within_the_sink_ends_the_turn() -> None:
-    class Shallow(RecordingSink):
-        def unknown(self, raw: Any) -> None:
-            raise RecursionError
-
-    sink = Shallow()
-    GeminiParser(sink).frame(b"", b"{}")
-    GeminiParser(sink).chunk({})
-    assert [entry[1].kind for entry in sink.select("fail")] == ["limit_exceeded"] * 2
-
-
-def test_deep_dicts_do_not_raise() -> None:
+def test_deep_dicts_end_the_turn() -> None:
     deep: Any = b"x"
     for _ in range(5000):
         deep = [deep]
     for names in ("functionCall", "function_call"):
         parts = [{names: {"name": "f", "args": deep}}, {"new": deep}]
         candidate = {"content": {"parts": parts}, "groundingMetadata": deep, "finishReason": "STOP"}
-        assert read({"candidates": [candidate]}, {"candidates": [candidate]}, as_dicts=True).recorded
+        turn = Turn("gemini", "turn-1")
+        turn.feed({"candidates": [candidate]})
+        assert turn.error is not None
+        assert turn.error.kind == "limit_exceeded"
 
 
 # ---------------------------------------------------------------- chunks as dicts
