@@ -173,7 +173,7 @@ STREAMS: dict[str, tuple[str, list[dict[str, Any]], Stream]] = {
         lambda n: gemini(
             {
                 "functionCall": {
-                    "partialArgs": [{"jsonPath": f"$.{'😀' * 2000}{n % 2}", "numberValue": 1}],
+                    "partialArgs": [{"jsonPath": f"$.{'😀' * 2000}{n}", "numberValue": 1}],
                     "willContinue": True,
                 }
             }
