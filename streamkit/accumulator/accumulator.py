@@ -109,13 +109,13 @@ class Accumulator:
             others = self._other_choices = {}
         choice = others.get(index)
         if choice is None:
-            choice = Choice(self.state, index)
             if len(others) + 1 >= MAX_CHOICES:
                 self.state.report_limit(f"more than {MAX_CHOICES} choices")
-            else:
-                others[index] = choice
-                self.state.join_hooks.append(choice.join_parts)
-                self.state.keep(OBJECT_SIZE)
+                # The turn does not have this choice: what the rest of the chunk says about it has no events.
+                return Choice(Accumulator(self.state.provider_name, self.state.traits).state, index)
+            choice = others[index] = Choice(self.state, index)
+            self.state.join_hooks.append(choice.join_parts)
+            self.state.keep(OBJECT_SIZE)
         return choice
 
     def identify(self, response_id: str | None, model: str | None, facts: Mapping[str, Any] | None = None) -> None:
