@@ -54,6 +54,7 @@ class Accumulator:
         "_first_choice",
         "_is_recognized",
         "_other_choices",
+        "_refused_choice",
         "_unknown_chunks",
         "_usage_size",
         "keep",
@@ -88,6 +89,8 @@ class Accumulator:
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
         self._first_choice = Choice(self.state, 0)
         self._other_choices: dict[int, Choice] | None = None  # most turns have only one
+        # Of another turn: what a chunk has for choices beyond the limit has no events here.
+        self._refused_choice: Choice | None = None
         self.state.join_hooks.append(self._first_choice.join_parts)
 
     # ---------------------------------------------------------------- the sink
@@ -111,8 +114,9 @@ class Accumulator:
         if choice is None:
             if len(others) + 1 >= MAX_CHOICES:
                 self.state.report_limit(f"more than {MAX_CHOICES} choices")
-                # The turn does not have this choice: what the rest of the chunk says about it has no events.
-                return Choice(Accumulator(self.state.provider_name, self.state.traits).state, index)
+                if self._refused_choice is None:
+                    self._refused_choice = Accumulator(self.state.provider_name, self.state.traits).choice(0)
+                return self._refused_choice
             choice = others[index] = Choice(self.state, index)
             self.state.join_hooks.append(choice.join_parts)
             self.state.keep(OBJECT_SIZE)

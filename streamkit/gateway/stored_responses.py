@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from streamkit.errors import UsageError
+from streamkit.json_text import replace_lone_surrogates
 
 __all__ = ["ReferenceNotFound", "ReferencesTooLarge", "StoredResponses", "refuse_references_to_openai"]
 
@@ -136,7 +137,11 @@ class StoredResponses:
         conversation: list[bytes] = []
         size = _RESPONSE_SIZE
         for item in items:
-            encoded = bytes(memoryview(msgspec.json.encode(item)))  # msgspec's own has up to a half more memory
+            try:
+                encoded = msgspec.json.encode(item)
+            except UnicodeEncodeError:  # half of a surrogate pair, for which bodies have U+FFFD (`bodies`)
+                encoded = msgspec.json.encode(replace_lone_surrogates(item))
+            encoded = bytes(memoryview(encoded))  # msgspec's own has up to a half more memory
             if encoded not in own:
                 own[encoded] = encoded
                 size += len(encoded) + _ITEM_SIZE

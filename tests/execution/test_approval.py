@@ -454,6 +454,9 @@ async def test_a_signed_state_is_read_with_its_key_alone() -> None:
     ):
         with pytest.raises(UsageError, match=message):
             RunState.load(data, key)  # type: ignore[arg-type]
+    for number in ("NaN", "Infinity", "1e999"):  # stored again, it would be a text
+        with pytest.raises(UsageError, match="not JSON"):
+            RunState.load(run.state.dump().replace('"round": 0', f'"round": 0, "more": {number}'))
     with pytest.raises(ValidationError):
         RunState.model_validate_json(signed)
 

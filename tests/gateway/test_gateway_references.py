@@ -200,6 +200,13 @@ def test_an_item_that_is_referred_to_many_times_is_one_object() -> None:
         stored.resolve({"input": [reference] * 100}, 1_000_000)
 
 
+def test_half_a_surrogate_pair_in_an_item_is_stored_as_bodies_have_it() -> None:
+    stored = StoredResponses(1_000_000)
+    stored.add("resp_1", {"input": "hi"}, [{"id": "\ude00", "content": "a\ud83d"}])
+    resolved = stored.resolve({"input": "hi", "previous_response_id": "resp_1"}, 1_000_000)["input"]
+    assert resolved[1] == {"id": "\ufffd", "content": "a\ufffd"}
+
+
 def test_what_references_resolve_to_counts_as_a_body() -> None:
     with serve([Reply("x" * 1000), "Yes."]) as server:
         target = Target("anthropic", server.base_url("anthropic"), models={"*": "scripted"})

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from streamkit.calls import ToolCall, ToolResult
@@ -165,8 +166,8 @@ class RunState(BaseModel):
             pydantic.ValidationError: the state is damaged.
         """
         try:
-            stored = json.loads(data)
-        except (ValueError, TypeError, RecursionError):
+            stored = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeError, TypeError, RecursionError):
             raise UsageError("the state is not JSON that RunState.dump() has written") from None
         has_signature = isinstance(stored, dict) and "hmac_sha256" in stored
         if key is None:
