@@ -175,7 +175,7 @@ def _frames(framing: str, limit: int, parts: list[bytes], *, is_taking: bool) ->
         payload = framer.take(part) if is_taking else None
         frames += framer.feed(part) if payload is None else [(framer.name, payload)]
     frames += framer.close()
-    ended = {"frames": frames, "overflow": framer.overflow, "error": framer.error, "warning": framer.warning}
+    ended = {"frames": frames, "overflow": framer.overflow, "error": framer.error, "unseparated": framer.unseparated}
     require(framer.feed(b"data: {}\n\n") == [], "a closed framer returns nothing")
     return ended
 
