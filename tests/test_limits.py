@@ -542,3 +542,19 @@ def test_the_limit_of_nesting_counts_levels_and_not_brackets() -> None:
         turn.close(complete=True)
         states[limit] = turn.error and turn.error.kind
     assert states == {2: "limit_exceeded", 3: None}
+
+
+@pytest.mark.parametrize("provider", ["openai_chat", "gemini"])
+def test_choices_beyond_their_number_have_no_events(provider: str) -> None:
+    texts: dict[str, list[dict[str, Any]]] = {
+        "openai_chat": [{"index": n, "delta": {"content": "a"}, "finish_reason": "stop"} for n in range(400)],
+        "gemini": [{"index": n, "content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"} for n in range(400)],
+    }
+    turn = Turn(provider)
+    field = "candidates" if provider == "gemini" else "choices"
+    events = turn.feed({"id": "c", "model": "m", field: texts[provider]})
+    assert turn.error is not None
+    assert turn.error.kind == "limit_exceeded"
+    told = {choice for event in events if (choice := getattr(event, "choice", None)) is not None}
+    assert told == {choice.index for choice in turn.choices}
+    assert len(told) == 128

@@ -52,7 +52,6 @@ class Accumulator:
     __slots__ = (
         "__weakref__",
         "_first_choice",
-        "_ignored_choice",
         "_is_recognized",
         "_other_choices",
         "_unknown_chunks",
@@ -89,7 +88,6 @@ class Accumulator:
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
         self._first_choice = Choice(self.state, 0)
         self._other_choices: dict[int, Choice] | None = None  # most turns have only one
-        self._ignored_choice: Choice | None = None  # of those beyond MAX_CHOICES
         self.state.join_hooks.append(self._first_choice.join_parts)
 
     # ---------------------------------------------------------------- the sink
@@ -111,15 +109,13 @@ class Accumulator:
             others = self._other_choices = {}
         choice = others.get(index)
         if choice is None:
-            state = self.state
             if len(others) + 1 >= MAX_CHOICES:
-                state.report_limit(f"more than {MAX_CHOICES} choices")
-                if self._ignored_choice is None:  # that of a turn which nothing reads: the rest of the chunk goes there
-                    self._ignored_choice = Accumulator(state.provider_name, state.traits)._first_choice
-                return self._ignored_choice
-            choice = others[index] = Choice(state, index)
-            state.join_hooks.append(choice.join_parts)
-            state.keep(OBJECT_SIZE)
+                self.state.report_limit(f"more than {MAX_CHOICES} choices")
+                # The turn does not have this choice: what the rest of the chunk says about it has no events.
+                return Choice(Accumulator(self.state.provider_name, self.state.traits).state, index)
+            choice = others[index] = Choice(self.state, index)
+            self.state.join_hooks.append(choice.join_parts)
+            self.state.keep(OBJECT_SIZE)
         return choice
 
     def identify(self, response_id: str | None, model: str | None, facts: Mapping[str, Any] | None = None) -> None:
