@@ -517,19 +517,6 @@ def test_the_metadata_of_a_call_beyond_the_limit_is_not_that_of_another_call() -
     assert turn.warnings == []
 
 
-@pytest.mark.parametrize("provider", ["gemini", "openai_chat"])
-def test_choices_beyond_the_limit_have_no_events(provider: str) -> None:
-    if provider == "gemini":
-        chunk: dict[str, Any] = {"candidates": [{"content": {"parts": [{"text": "a"}]}}] * 400}
-    else:
-        chunk = {"choices": [{"index": index, "delta": {"content": "a"}} for index in range(400)]}
-    turn = Turn(provider, "k")
-    seen = [*turn.feed(chunk), *turn.close()]
-    assert turn.error is not None
-    assert turn.error.message == "more than 128 choices"
-    assert {event.choice for event in seen} == {view.index for view in turn.choices} == set(range(128))
-
-
 def test_the_limit_of_nesting_counts_levels_and_not_brackets() -> None:
     arguments = json.dumps({"a": [{}] * 20})
     function = {"name": "f", "arguments": arguments}
@@ -558,3 +545,11 @@ def test_choices_beyond_their_number_have_no_events(provider: str) -> None:
     told = {choice for event in events if (choice := getattr(event, "choice", None)) is not None}
     assert told == {choice.index for choice in turn.choices}
     assert len(told) == 128
+
+
+@pytest.mark.parametrize("empty", [[], {}, "", None])
+def test_an_empty_citation_has_no_event(empty: Any) -> None:
+    message = {"role": "assistant", "content": [], "citations": [empty] * 20}
+    turn = Turn("cohere", "k")
+    seen = turn.feed({"id": "1", "type": "message-start", "delta": {"message": message}})
+    assert "citation" not in [event.type for event in seen]
