@@ -545,3 +545,11 @@ def test_choices_beyond_their_number_have_no_events(provider: str) -> None:
     told = {choice for event in events if (choice := getattr(event, "choice", None)) is not None}
     assert told == {choice.index for choice in turn.choices}
     assert len(told) == 128
+
+
+@pytest.mark.parametrize("empty", [[], {}, "", None])
+def test_an_empty_citation_has_no_event(empty: Any) -> None:
+    message = {"role": "assistant", "content": [], "citations": [empty] * 20}
+    turn = Turn("cohere", "k")
+    seen = turn.feed({"id": "1", "type": "message-start", "delta": {"message": message}})
+    assert "citation" not in [event.type for event in seen]

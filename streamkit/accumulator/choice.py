@@ -283,7 +283,7 @@ class Choice:
         """Implement ``ChoiceSink.citation``."""
         from streamkit.events.citations import citation_events  # most responses have none
 
-        if self._state.refuses(data):
+        if not data or self._state.refuses(data):  # an empty one has no source, and its event many times its bytes
             return
         self._state.start_response()
         block = self.add_citations((data,), key)

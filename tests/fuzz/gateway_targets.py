@@ -156,7 +156,8 @@ def gateway_chain(given: Input) -> None:
     again.close()
     check_turn(again)
     has_changed = any("argument" in change for change in reports[0].changes)
-    calls_kept(turn, seen, again, DIALECTS.get(client, client), has_changed)
+    is_relayed = providers.get(client).package == providers.get(given.provider).package
+    calls_kept(turn, seen, again, client if is_relayed else DIALECTS.get(client, client), has_changed)
 
 
 @cache

@@ -100,7 +100,8 @@ class _Expansion:
         if _is_repetition(value):
             if isinstance(inner, str) and inner:
                 return inner * (self._take("text", _count(value["$times"]) * len(inner)) // len(inner))
-            return [inner] * self._take("items", value["$times"])
+            size = len(json.dumps(inner)) + 1  # the JSON of repetitions within repetitions is bounded too
+            return [inner] * (self._take("text", size * self._take("items", value["$times"])) // size)
         return {str(name): self.expand(item) for name, item in value.items()}
 
     def _take(self, name: str, wanted: Any) -> int:

@@ -317,7 +317,7 @@ def test_other_arguments_after_complete_ones_end_the_stream_with_an_error(target
         assert list(live.omitted) == ["changed_call"]
 
 
-@pytest.mark.parametrize("target", SEQUENTIAL)
+@pytest.mark.parametrize("target", [*SEQUENTIAL, "openai_chat", "openrouter"])
 def test_a_call_that_changes_after_the_next_one_began_ends_the_stream_with_an_error(target: str) -> None:
     first = ref(0)
     events = [ToolCallStart(first), ToolCallDelta(first, '{"a":1}'), *whole_call(1, '{"b":1}')]

@@ -402,7 +402,9 @@ class ChatWriter(ChoicesWriter):
 
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the rest of a call, or the whole call if the dialect sends it in one chunk."""
-        rest = call.finish(final)
+        # The start of another call has confirmed what was sent of this one: a rest that contradicts it comes too late.
+        is_late = call is not self._last_call and not self._form.one_chunk_calls
+        rest = "" if is_late and call.compare(final) == "contradictory" else call.finish(final)
         if self._form.one_chunk_calls:
             while self._unwritten and self._unwritten[0].ready is not None:  # calls keep their order
                 first = self._unwritten.popleft()
