@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +18,6 @@ from fuzz.request_targets import _request_seeds
 from fuzz.stream_targets import calls_kept
 from fuzz.target import Target, stream_seeds
 from gateway.gateway_clients import CLIENTS
-from gateway.test_gateway_chain import DIALECTS
 
 from streamkit import Turn, providers
 from streamkit.gateway import Exchange, Gateway, GatewayLimits, Upstream
@@ -68,7 +68,12 @@ def ask(gateway: Gateway, scope: dict[str, Any], body: bytes) -> tuple[int, byte
         await asyncio.sleep(0)
         return len(asyncio.all_tasks()) - 1
 
-    left = _runner().run(serve())
+    log = logging.getLogger("streamkit.gateway")
+    log.disabled = True  # a defect that it reports is a finding
+    try:
+        left = _runner().run(serve())
+    finally:
+        log.disabled = False
     require(left == 0, "no task of a request is left", str(left))
     kinds = [message["type"].rpartition(".")[2] for message in sent]
     require(kinds[:1] == ["start"] and set(kinds[1:]) == {"body"}, "a response has one start", str(kinds[:10]))
@@ -156,8 +161,7 @@ def gateway_chain(given: Input) -> None:
     again.close()
     check_turn(again)
     has_changed = any("argument" in change for change in reports[0].changes)
-    is_relayed = providers.get(client).package == providers.get(given.provider).package
-    calls_kept(turn, seen, again, client if is_relayed else DIALECTS.get(client, client), has_changed)
+    calls_kept(turn, seen, again, client, has_changed)
 
 
 @cache

@@ -14,9 +14,9 @@ from fuzz.checks import Fault, check_events, check_same, check_stored, check_tur
 from fuzz.inputs import Input, encode_parts, expand, part_bytes, stream_bytes
 from fuzz.mutations import places
 from fuzz.target import Target, stream_seeds
-from test_written_streams import LOSSES, _call
+from test_written_streams import LOSSES
 
-from streamkit import Growing, InvalidOutput, Turn, writer
+from streamkit import Growing, InvalidOutput, ToolCall, Turn, writer
 from streamkit.events import Event, Reasoning, Refusal, Text, ToolCallStart
 from streamkit.framing import framer_for
 
@@ -205,12 +205,11 @@ def calls_kept(turn: Turn, seen: list[Event], again: Turn, target: str, is_chang
         target: the wire in between, a key of ``written_losses.toml``.
         is_changed: whether a call was omitted, since its arguments changed after they were sent.
     """
-    losses = LOSSES[target]
     first = next((event.choice for event in seen if isinstance(event, _CONTENT)), turn.index)
     view = next((view for view in turn.choices if view.index == first), turn)
-    wanted = [repr(_call(call, losses)) for call in view.executable]
-    found = [repr((call.name, call.kind, call.state, call.arguments)) for call in again.executable]
-    complete = [repr(_call(call, losses)) for each in turn.choices for call in each.calls if call.state == "complete"]
+    wanted = [_as_function(call) for call in view.executable]
+    found = [_as_function(call) for call in again.executable]
+    complete = [_as_function(call) for each in turn.choices for call in each.calls if call.state == "complete"]
     detail = f"from {turn.provider.name}: {found!s:.300}, not {wanted!s:.300}; {again.error!r:.200}"
     if turn.error is not None:
         require(not found, f"nothing of a failed turn is executable as {target}", detail, "lost")
@@ -219,6 +218,11 @@ def calls_kept(turn: Turn, seen: list[Event], again: Turn, target: str, is_chang
         require(set(found) <= set(complete), f"no other call is executable as {target}", detail, "lost")
     else:
         require(found == wanted, f"the executable calls are the same as {target}", detail, "lost")
+
+
+def _as_function(call: ToolCall) -> str:
+    """Return the name and the arguments of a call; a wire without custom calls has their text in an object."""
+    return repr((call.name, {"input": call.arguments} if call.kind == "custom" else call.arguments))
 
 
 # ---------------------------------------------------------------- structured output

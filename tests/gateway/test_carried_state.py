@@ -241,3 +241,13 @@ def test_a_client_that_sends_anything_beside_the_state_keeps_its_texts(
     signed = [block for block in content.blocks if isinstance(block, ReasoningBlock) and block.signature is not None]
     assert sorted(block.signature or "" for block in signed) == [str(number) for number in range(len(lengths))]
     assert [type(block) for block in content.blocks].count(ToolCallBlock) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [("x\ud83dy", "x\ufffdy"), (2**70, 2**70), (10**400, 10**400), (float("inf"), None)]
+)
+def test_state_that_json_or_utf8_lacks_is_carried_as_it_is_stored(value: Any, kept: Any) -> None:
+    opaque = {"type": "t", "half": "\ud83d", "value": value}
+    state = unwrap_state(wrap_state(reasoning_state("Hm.", opaque=opaque), KEY))
+    assert state is not None
+    assert state.fields["opaque"] == {"type": "t", "half": "\ufffd", "value": kept}

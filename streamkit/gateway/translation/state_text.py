@@ -21,7 +21,9 @@ from typing import Any
 import msgspec
 
 from streamkit.errors import UsageError
+from streamkit.json_text import to_valid_json
 from streamkit.providers.contract.carried_state import MARKED_BYTES, is_wrapped_state
+from streamkit.providers.writing.encoding import encode_json
 from streamkit.values.signatures import is_signed, sign
 
 __all__ = ["StateReader", "StateSettings", "UpstreamState", "wrap_state"]
@@ -88,7 +90,11 @@ class StateSettings:
 def wrap_state(state: UpstreamState, key: bytes) -> str:
     """Return a state as one text for an opaque field, signed with a key."""
     compressor = zlib.compressobj(wbits=_RAW)
-    packed = compressor.compress(msgspec.json.encode(state)) + compressor.flush()
+    try:
+        data = msgspec.json.encode(state)
+    except (UnicodeEncodeError, OverflowError):  # as where history is stored: half a surrogate pair becomes U+FFFD
+        data = encode_json(to_valid_json(msgspec.to_builtins(state)))
+    packed = compressor.compress(data) + compressor.flush()
     return b64encode(MARKED_BYTES + sign(MARKED_BYTES + packed, key, _SIGNATURE_SIZE) + packed).decode("ascii")
 
 
