@@ -210,6 +210,9 @@ def calls_kept(turn: Turn, seen: list[Event], again: Turn, target: str, is_chang
     wanted = [_as_function(call) for call in view.executable]
     found = [_as_function(call) for call in again.executable]
     complete = [_as_function(call) for each in turn.choices for call in each.calls if call.state == "complete"]
+    places = [event.call.index for event in seen if isinstance(event, ToolCallStart) and event.choice == first]
+    if places != sorted(places):  # a call whose name came late: on the wire its start is behind that of the next one
+        wanted, found = sorted(wanted), sorted(found)
     detail = f"from {turn.provider.name}: {found!s:.300}, not {wanted!s:.300}; {again.error!r:.200}"
     if turn.error is not None:
         require(not found, f"nothing of a failed turn is executable as {target}", detail, "lost")
