@@ -332,6 +332,15 @@ def test_a_call_that_changes_after_the_next_one_began_ends_the_stream_with_an_er
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_an_incomplete_call_without_arguments_before_another_call_is_no_complete_call(target: str) -> None:
+    call, other = ref(0), ref(1)
+    starts = [ToolCallStart(call), ToolCallStart(other), ToolCallDelta(other, "{}")]
+    ends = [ToolCallEnd(call), ToolCallEnd(other), ready(call, "", "incomplete"), ready(other, "{}")]
+    turn, _ = write(target, [*starts, *ends, Finished("length")])
+    assert len(turn.executable) <= (turn.error is None), "only the other call"
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     "end", [[Finished("length")], [Failed(StreamError("provider_error", "boom"))], [Finished("tool_calls")], []]
 )

@@ -149,7 +149,9 @@ class CallText:
         """
         if call is None:
             held, self._held = "".join(self._held), []
-            return self._send(self._separated(held))
+            rest = self._send(self._separated(held))
+            self._is_over = not self._size  # it has ended on the wire as a call without arguments
+            return rest
         self._held.clear()
         text, sent = call.arguments_text, self.sent
         rest = text[len(sent) :] if text.startswith(sent) else ""
@@ -193,7 +195,9 @@ class CallText:
         sent, is_complete = self.sent, call.state == "complete"
         if call.kind == "custom":
             return "contradictory" if is_complete and sent != call.arguments_text else "same"
-        if sent == call.arguments_text or (not is_complete and not sent.strip()):
+        if not is_complete and not sent.strip():
+            return "contradictory" if self._is_over and call.state == "incomplete" else "same"
+        if sent == call.arguments_text:
             return "same"
         parsed = finalize_arguments(sent)
         if parsed.state != "complete":
