@@ -81,7 +81,7 @@ STREAMS: dict[str, tuple[str, list[dict[str, Any]], Stream]] = {
     "metadata of a call": ("openai_chat", [FIRST_CALL], lambda n: chat_call(None, extra_content={f"n{n}": n})),
     "choices": ("openai_chat", [], lambda n: {**chat(), "choices": [{"index": n, "delta": {"content": "x"}}]}),
     "annotations": ("openai_chat", [chat({"content": "x"})], lambda n: chat({"annotations": [{"n": n}]})),
-    "early citations": ("openai_chat", [], lambda n: chat({"annotations": [{}]})),
+    "early citations": ("openai_chat", [], lambda n: chat({"annotations": [{"url": "https://e.org"}]})),
     "sources": ("openai_chat", [chat({"content": "x"})], lambda n: chat(citations=[f"https://{n}"])),
     "log probabilities": (
         "openai_chat",
@@ -134,7 +134,6 @@ STREAMS: dict[str, tuple[str, list[dict[str, Any]], Stream]] = {
         [START],
         lambda n: block(n, type="tool_use", id=f"t{n}", name="f", input={"a": n}),
     ),
-    "usage fields": ("anthropic", [START], lambda n: {"type": "message_delta", "delta": {}, "usage": {f"n{n}": 1}}),
     "items": ("openai_responses", [CREATED], lambda n: item("added", n, type="message", content=[])),
     "items of an unknown type": ("openai_responses", [CREATED], lambda n: item("added", n, type="new", value=n)),
     "items of server tools": ("openai_responses", [CREATED], lambda n: item("done", n, type="web_search_call")),
@@ -274,6 +273,16 @@ def test_a_stream_that_is_kept_without_an_end_ends_the_turn(kind: str) -> None:
     assert held < HELD
     turn.close()
     assert not turn.executable
+
+
+@pytest.mark.slow
+def test_fields_of_usage_are_merged_up_to_a_limit() -> None:
+    stream: Stream = lambda n: {"type": "message_delta", "delta": {}, "usage": {f"n{n}": 1}}  # noqa: E731
+    turn, held = run("anthropic", [START], stream, SMALL_LIMITS)
+    assert turn.error is None
+    assert held < HELD
+    assert turn.usage is not None
+    assert len(json.dumps(turn.usage.raw)) < SMALL
 
 
 #: Streams that are read and not kept: nothing of them may count.

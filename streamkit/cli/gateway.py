@@ -403,10 +403,11 @@ async def _serve(
         )
         first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
         notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
-        for number, other in enumerate(others, 2):
-            notes.print(f"upstream {number}, if those before it fail: {other}")
-        if not state_keys:
-            notes.print("a restart drops the opaque state of open conversations: --state-key FILE keeps its key")
+        with contextlib.suppress(OutputError):  # a reader may want the address alone
+            for number, other in enumerate(others, 2):
+                notes.print(f"upstream {number}, if those before it fail: {other}")
+            if not state_keys:
+                notes.print("a restart drops the opaque state of open conversations: --state-key FILE keeps its key")
         await serve_until_signal(gateway, listening, notes.print, connections)
 
 

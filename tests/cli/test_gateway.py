@@ -376,6 +376,9 @@ def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
         serve(script) as server,
         gateway(server.base_url("anthropic"), "--model", "claude-sonnet-4-5") as (process, url),
     ):
+        assert process.stderr is not None
+        second = process.stderr.readline()  # ``communicate`` does not read what is buffered already
+        assert second == "a restart drops the opaque state of open conversations: --state-key FILE keeps its key\n"
         data = b""
         with httpx.stream("POST", f"{url}/v1/chat/completions", json=BODY, headers={"x-api-key": "mine"}) as response:
             for part in response.iter_bytes():
@@ -388,7 +391,6 @@ def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
     assert process.returncode == 130
     assert "waiting for 1 open response, at most 30 seconds; Ctrl-C again ends at once" in written
     assert "200  POST  /v1/chat/completions  openai_chat > anthropic claude-sonnet-4-5 (m)" in written
-    assert "a restart drops the opaque state of open conversations: --state-key FILE keeps its key" in written
     request = server.requests[0]
     assert request.headers["x-api-key"] == UPSTREAM_KEY
     assert request.json["model"] == "claude-sonnet-4-5"

@@ -26,7 +26,7 @@ from streamkit.providers.writing.encoding import (
     safe_json,
     uncached_input_tokens,
 )
-from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
 
 __all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
 
@@ -79,7 +79,7 @@ class AnthropicWriter(SequentialWriter):
     """A writer of one message."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
-    failed_body = staticmethod(error_body)
+    failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
     unwritten_usage: ClassVar[str | None] = INVOCATION_METRICS  # which only Bedrock has
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:

@@ -19,7 +19,7 @@ from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_output import WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, WriterOptions
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
@@ -50,7 +50,7 @@ class CohereWriter(SequentialWriter):
     """A writer of one message, which counts its contents, calls and citations from 0 each."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
-    failed_body = staticmethod(error_body)
+    failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)

@@ -24,7 +24,7 @@ from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter, WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import Json, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, Json, ServerToolCall, WriterOptions
 
 __all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 
@@ -79,7 +79,7 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
     """A writer of candidates: an SSE event (``alt=sse``) or an element of a JSON array at a time."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
-    failed_body = staticmethod(error_body)
+    failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     call_state: ClassVar[frozenset[str]] = frozenset({SIGNATURE})
     has_calls_without_id: ClassVar[bool] = True

@@ -20,7 +20,7 @@ from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, WriterOptions
 
 __all__ = ["OllamaWriter", "create_writer", "error_body", "error_event"]
 
@@ -47,7 +47,7 @@ class OllamaWriter(WholeCallWriter):
     """A writer of one response, a line at a time. This wire has no response id."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
-    failed_body = staticmethod(error_body)
+    failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     has_calls_without_id: ClassVar[bool] = True
 

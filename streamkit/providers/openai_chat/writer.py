@@ -35,7 +35,7 @@ from streamkit.providers.openai_chat.traits import FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import Json, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, Json, WriterOptions
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -61,7 +61,7 @@ class ChatWriter(ChoicesWriter):
 
     # invalid_request_error is the type of an error; the code of one names the fault of a field.
     error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
-    failed_body = staticmethod(error_body)
+    failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
 
     def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:

@@ -37,7 +37,7 @@ from streamkit.providers.openai_responses.written_items import (
 )
 from streamkit.providers.writing.call_text import CallText, is_cut
 from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_output import ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
 from streamkit.providers.writing.writer import Writer
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
@@ -299,7 +299,7 @@ class ResponsesWriter(_TextWriter):
     """A writer of one response."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
-    failed_body = staticmethod(error_body)
+    failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     has_custom_calls: bool = True
     call_state: ClassVar[frozenset[str]] = frozenset({CLIENT_TOOL, "item_id", "namespace", "status"})

@@ -17,9 +17,11 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_json_text
 
-__all__ = ["Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
+__all__ = ["ErrorBody", "Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
 
 Json: TypeAlias = dict[str, Any]
+#: Returns the body of a response that failed, by its status, message and code.
+ErrorBody: TypeAlias = "staticmethod[[int, str, str | None], Json]"
 
 #: What a stream may have that a wire cannot express.
 OmittedKind = Literal[
@@ -70,6 +72,7 @@ class WireOutput:
     """A writer of chunks: what the writers of all wires share, without the events."""
 
     error_rules: ClassVar[ErrorRules] = ErrorRules()  #: the rules of the wire's errors
+    failed_body: ClassVar[ErrorBody]  #: the ``error_body`` of the provider's package
     unwritten_usage: ClassVar[str | None] = None  #: a field of the provider's own report of tokens that is not written
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
@@ -218,11 +221,6 @@ class WireOutput:
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the chunks of a stream as the body of a response that is not streamed."""
-        raise NotImplementedError
-
-    @staticmethod
-    def failed_body(status: int, message: str, code: str | None = None) -> Json:
-        """Return the body of a response that failed: the ``error_body`` of the provider's package."""
         raise NotImplementedError
 
     def text(self, text: str) -> None:

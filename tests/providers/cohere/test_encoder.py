@@ -189,7 +189,12 @@ _json = st.recursive(
 _objects = st.dictionaries(st.text(max_size=4), _json, max_size=3)
 _blocks = st.one_of(
     st.builds(TextBlock, text=st.text(min_size=1), metadata=st.just(OWN)),
-    st.builds(TextBlock, text=st.text(min_size=1), metadata=_objects.map(lambda cited: {**OWN, "citations": [cited]})),
+    st.builds(
+        TextBlock,
+        text=st.text(min_size=1),
+        # An empty one is no citation.
+        metadata=_objects.filter(bool).map(lambda cited: {**OWN, "citations": [cited]}),
+    ),
     st.builds(
         ReasoningBlock,
         text=st.text(min_size=1),
