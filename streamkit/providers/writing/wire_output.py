@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from streamkit.calls import FinishReason, StreamError, ToolCall, Usage
 from streamkit.events import BlockEnded, Citation, File, Finished, ReasoningKind
@@ -20,8 +20,6 @@ from streamkit.providers.writing.encoding import encode_json_text
 __all__ = ["ErrorBody", "Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
 
 Json: TypeAlias = dict[str, Any]
-#: Returns the body of a response that failed, by its status, message and code.
-ErrorBody: TypeAlias = "staticmethod[[int, str, str | None], Json]"
 
 #: What a stream may have that a wire cannot express.
 OmittedKind = Literal[
@@ -66,6 +64,13 @@ class ServerToolCall:
     arguments: Any = None
     is_written: bool = False
     position: int = -1  #: the place of its item, on wires that number them
+
+
+class ErrorBody(Protocol):
+    """Returns the body of a response that failed."""
+
+    def __call__(self, status: int, message: str, code: str | None, /) -> Json:
+        """Return the body for a status, a message and a code."""
 
 
 class WireOutput:
