@@ -23,7 +23,8 @@ PARTIES = [
 ]
 SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", TEXT, flags=re.MULTILINE))
 #: The rows of the promises: the sentence, and what is in the column of tests.
-ROWS = re.findall(r"^\| (?!Promise \|)(?!Attack )(.+?) \| ([^|]+) \|$", TEXT, flags=re.MULTILINE)
+PROMISES = TEXT.partition("\n## Measured attacks\n")[0]
+ROWS = re.findall(r"^\| (?!Promise \|)(.+?) \| ([^|]+) \|$", PROMISES, flags=re.MULTILINE)
 TESTS = [named for _, column in ROWS for named in re.findall(r"`(tests/[\w/]+\.py::\w+)`", column)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from wire_streams import block, chat, chat_call, message_end, message_start
 
-from streamkit import Turn, UsageError, providers, render
+from streamkit import Limits, Turn, UsageError, providers, render
 from streamkit.events import (
     BlockEnded,
     BlockStarted,
@@ -320,7 +320,7 @@ def test_content_is_json_whatever_the_wire_sent() -> None:
 
 
 def test_arguments_that_are_too_deep_to_be_read_again_are_kept_as_text() -> None:
-    turn = Turn("openai_chat", "t")
+    turn = Turn("openai_chat", "t", limits=Limits(nesting=256))
     for depth in (100, 250):
         text = '{"a":' * depth + "1" + "}" * depth
         turn.feed(chat_call(text, index=depth, id=f"c{depth}", name="f"))
