@@ -27,7 +27,7 @@ from streamkit.calls import ErrorCode
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
-from streamkit.gateway.bodies import Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
+from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
@@ -338,12 +338,15 @@ class Service:
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         exchange.failures = failures = []
         if self._stored is not None:
-            given, body = body, self._stored.resolve(body, gateway.limits.body)
-            if body is not given and len(body["input"]) > _MANY_ITEMS:
-                self._body.is_large = True
+            references = self._stored.find(body, gateway.limits.body)
+            if references is not None:
+                self._body.is_large |= references.size > LARGE or len(references.items) > _MANY_ITEMS
+                resolve = references.resolve
+                body = await run_in_thread(resolve) if self._body.is_large else resolve()
         for position, upstream in enumerate(gateway.upstreams, 1):
             make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, self._stored)
             attempt = self._attempt = await run_in_thread(_prepare, make) if self._body.is_large else make()
+            attempt.has_large_body = self._body.is_large
             if gateway.observer is not None:
                 attempt.watch = partial(gateway.observer.watch, exchange, upstream)
             self._client = attempt.client

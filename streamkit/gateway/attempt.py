@@ -26,7 +26,7 @@ from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Reasoning, ResponseStarted, TurnEvent, UsageReport
 from streamkit.gateway.bodies import LARGE, run_in_thread
 from streamkit.gateway.routes import Route, client_provider
-from streamkit.gateway.stored_responses import StoredResponses, refuse_references_to_openai
+from streamkit.gateway.stored_responses import StoredResponses, encode_items, refuse_references_to_openai
 from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.gateway.translation.opaque_state import StateCarrier
 from streamkit.gateway.translation.state_restorer import restore_state
@@ -79,6 +79,7 @@ class Attempt:
         defect: what ``Upstream.ask``, or the reading of what it returned, has raised about a wrong use of this package:
             no error of the client's request. None if there is none.
         has_ended: the last part was yielded.
+        has_large_body: what the request's body takes is done in worker threads.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Attempt:
         self._client_body = body
         self._state = state
         self._stored = stored
+        self.has_large_body: bool = False
         self._as_array = route.as_array
         target = providers.get(upstream.provider)
         self.target: Provider = target
@@ -175,7 +177,13 @@ class Attempt:
                     data += await run_in_thread(writer.close) if is_large else writer.close()
                     is_complete = turn.error is None and writer.error is None  # an error that is not read is logged
                     if is_complete and self._stored is not None and writer.response_id is not None:
-                        self._stored.add(writer.response_id, self._client_body, writer.items)
+                        output = writer.items
+                        if is_large or self.has_large_body:
+                            items = await run_in_thread(encode_items, self._client_body, output)
+                        else:
+                            items = encode_items(self._client_body, output)
+                        if items is not None:
+                            self._stored.add(writer.response_id, items, output)
                     if has_begun or is_complete:
                         self.has_ended = True
                         yield data

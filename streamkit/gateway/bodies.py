@@ -138,7 +138,7 @@ class Body:
         coding = headers.get("content-encoding")
         decoders = [] if coding is None else _find_decoders(coding)
         parts: list[bytes] = []
-        size, has_more, is_displaced = 0, True, False
+        size, has_more = 0, True
         bodies.reading[self] = 0
         try:
             with anyio.move_on_after(limits.body_time) as self._scope:
@@ -198,13 +198,13 @@ class Body:
     async def _decompress(self, decompressed: Iterator[bytes], size: int) -> bytes:
         """Return the parts of a body of so many compressed bytes together, each counted before the next is made."""
         most = min(self._bodies.limits.body, _EXPANSION * size + _PART)
-        counted, parts = self.size, []
+        counted, made, parts = self.size, 0, []
         while (part := await run_in_thread(next, decompressed, None)) is not None:
             parts.append(part)
-            size = sum(map(len, parts))
-            if size > most:
+            made += len(part)
+            if made > most:
                 raise _too_large(most)
-            self.count(counted + size)
+            self.count(counted + made)
         return b"".join(parts)
 
 

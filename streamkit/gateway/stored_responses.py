@@ -4,7 +4,8 @@ Unless a request says ``"store": false``, its response is stored
 (https://platform.openai.com/docs/api-reference/responses/create), and a later request may have ``item_reference`` items
 (the AI SDK's default) or ``previous_response_id`` in its place. No upstream has the items, whose ids the gateway made,
 so the gateway keeps them: in memory, as JSON, the oldest go first. A reference to one that is gone is refused as the
-API refuses it; left out, it would lose a part of the conversation silently. This module must not depend on ASGI.
+API refuses it; left out, it would lose a part of the conversation silently. What may take long, ``encode_items`` and
+``References.resolve``, uses no state, so that it can run in a thread. This module must not depend on ASGI.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import msgspec
 from streamkit.errors import UsageError
 from streamkit.json_text import replace_lone_surrogates
 
-__all__ = ["ReferenceNotFound", "ReferencesTooLarge", "StoredResponses", "refuse_references_to_openai"]
+__all__ = [
+    "ReferenceNotFound",
+    "References",
+    "ReferencesTooLarge",
+    "StoredResponses",
+    "encode_items",
+    "refuse_references_to_openai",
+]
 
 Json = dict[str, Any]
 
@@ -55,6 +63,36 @@ def refuse_references_to_openai(body: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class References:
+    """The items of a request that refers to stored ones: what the client sent, and stored items as JSON."""
+
+    body: Json
+    items: Sequence[Any]
+    size: int  #: bytes of the stored items
+
+    def resolve(self) -> Json:
+        """Return the body with the stored items in the place of references to them; one in several places is one."""
+        decoded = {item: msgspec.json.decode(item) for item in {item for item in self.items if isinstance(item, bytes)}}
+        items = [decoded[item] if isinstance(item, bytes) else item for item in self.items]
+        return {name: value for name, value in self.body.items() if name != "previous_response_id"} | {"input": items}
+
+
+def encode_items(body: Json, output: Sequence[Json]) -> list[bytes] | None:
+    """Return the conversation of a request's body and its response as JSON; None if it must not be stored."""
+    items = [*_as_items(body.get("input")), *output]
+    if body.get("store") is False or len(items) > _MOST_ITEMS:
+        return None
+    encoded_items: list[bytes] = []
+    for item in items:
+        try:
+            encoded = msgspec.json.encode(item)
+        except UnicodeEncodeError:  # half of a surrogate pair, for which bodies have U+FFFD (`bodies`)
+            encoded = msgspec.json.encode(replace_lone_surrogates(item))
+        encoded_items.append(bytes(memoryview(encoded)))  # msgspec's own has up to a half more memory
+    return encoded_items
+
+
+@dataclass(frozen=True, slots=True)
 class _Stored:
     """A response: all items of its conversation as JSON, of which the last ones are its output."""
 
@@ -79,11 +117,10 @@ class StoredResponses:
         self._shared: dict[bytes, bytes] = {}
         self._counts: Counter[bytes] = Counter()  # how often the conversations have an item
 
-    def resolve(self, body: Any, limit: int) -> Any:
-        """Return a request's body with the stored items in the place of references to them.
+    def find(self, body: Any, limit: int) -> References | None:
+        """Return the stored items that a request's body refers to; None if it refers to none.
 
-        An item that is referred to several times is one object. Each reference counts all of its bytes, because what
-        is sent to the upstream has them.
+        Each reference counts all of its bytes, because what is sent to the upstream has them.
 
         Args:
             body: the decoded body.
@@ -94,17 +131,17 @@ class StoredResponses:
             ReferencesTooLarge: the items have more bytes.
         """
         if not isinstance(body, dict):
-            return body
+            return None
         given, previous = body.get("input"), body.get("previous_response_id")
         items = given if isinstance(given, list) else []
         has_references = any(isinstance(item, dict) and item.get("type") == "item_reference" for item in items)
         if not isinstance(previous, str) and not has_references:
-            return body
-        resolved: list[Any] = []
+            return None
+        found: list[Any] = []
         if isinstance(previous, str):
             if (stored := self._responses.get(previous)) is None:
                 raise ReferenceNotFound(f"Previous response with id '{previous}' not found.")
-            resolved += stored.conversation
+            found += stored.conversation
         for item in _as_items(given):
             if isinstance(item, dict) and item.get("type") == "item_reference":
                 if (kept := self._items.get(str(item.get("id")))) is None:
@@ -112,36 +149,24 @@ class StoredResponses:
                         f"Item with id '{item.get('id')}' not found: send the item itself, as with \"store\": false."
                     )
                 item = kept
-            resolved.append(item)
-        size = sum(len(item) for item in resolved if isinstance(item, bytes))  # no JSON of a client is bytes
+            found.append(item)
+        size = sum(len(item) for item in found if isinstance(item, bytes))  # no JSON of a client is bytes
         if size > limit:
             raise ReferencesTooLarge(f"the items that the body refers to have {size} bytes, this gateway takes {limit}")
-        decoded = {item: msgspec.json.decode(item) for item in {item for item in resolved if isinstance(item, bytes)}}
-        resolved = [decoded[item] if isinstance(item, bytes) else item for item in resolved]
-        return {name: value for name, value in body.items() if name != "previous_response_id"} | {"input": resolved}
+        return References(body, found, size)
 
-    def add(self, response_id: str, body: Json, output: Sequence[Json]) -> None:
-        """Store a complete response, unless its request forbids it, or it alone is above the limit.
+    def add(self, response_id: str, items: Sequence[bytes], output: Sequence[Json]) -> None:
+        """Store a complete response, unless it alone is above the limit.
 
         Args:
             response_id: the id that the client got.
-            body: the request's body, as ``resolve`` returned it.
-            output: the items of the response.
+            items: its conversation, as ``encode_items`` returned it.
+            output: the items of the response, which are the last ones.
         """
-        if body.get("store") is False:
-            return
-        items = [*_as_items(body.get("input")), *output]
-        if len(items) > _MOST_ITEMS:
-            return
         own: dict[bytes, bytes] = {}
         conversation: list[bytes] = []
         size = _RESPONSE_SIZE
-        for item in items:
-            try:
-                encoded = msgspec.json.encode(item)
-            except UnicodeEncodeError:  # half of a surrogate pair, for which bodies have U+FFFD (`bodies`)
-                encoded = msgspec.json.encode(replace_lone_surrogates(item))
-            encoded = bytes(memoryview(encoded))  # msgspec's own has up to a half more memory
+        for encoded in items:
             if encoded not in own:
                 own[encoded] = encoded
                 size += len(encoded) + _ITEM_SIZE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,14 @@ import pytest
 from gateway.gateway_clients import CITY, QUESTION, Json, read_turn
 from gateway.gateway_server import Target, serve_gateway
 
-from streamkit.gateway import Exchange, GatewayLimits
-from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
+from streamkit.gateway import Exchange, GatewayLimits, attempt
+from streamkit.gateway.stored_responses import (
+    ReferenceNotFound,
+    References,
+    ReferencesTooLarge,
+    StoredResponses,
+    encode_items,
+)
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve
 
 TOOLS = [{"type": "function", "name": "weather", "parameters": CITY, "strict": False}]
@@ -29,6 +36,19 @@ def ask(url: str, given: Any, **fields: Any) -> Json:
     assert turn.error is None, turn.error
     found: Json = response.json()
     return found
+
+
+def add(stored: StoredResponses, response_id: str, body: Json, output: list[Json]) -> None:
+    """Store a response, as an attempt does."""
+    items = encode_items(body, output)
+    if items is not None:
+        stored.add(response_id, items, output)
+
+
+def resolve(stored: StoredResponses, body: Any, limit: int) -> Any:
+    """Return a body with what it refers to, as the application does."""
+    references = stored.find(body, limit)
+    return body if references is None else references.resolve()
 
 
 def result_of(response: Json) -> Json:
@@ -120,25 +140,25 @@ def test_the_oldest_responses_go_first() -> None:
     item = {"type": "message", "role": "assistant", "content": "x" * 100}
     stored = StoredResponses(10_000)
     for number in range(20):
-        stored.add(f"resp_{number}", {"input": f"hi {number}"}, [{**item, "id": f"msg_{number}"}])
-    stored.add("resp_large", {"input": "x" * 20_000}, [])
+        add(stored, f"resp_{number}", {"input": f"hi {number}"}, [{**item, "id": f"msg_{number}"}])
+    add(stored, "resp_large", {"input": "x" * 20_000}, [])
     kept = [number for number in range(20) if stored_response(stored, number)]
     assert kept == list(range(kept[0], 20))
     assert 2 <= len(kept) <= 8
     assert len(stored._items) == len(kept)
     assert len(stored._shared) == len(stored._counts) == 2 * len(kept)
-    assert stored.resolve({"input": "hi"}, LIMIT) == {"input": "hi"}
-    assert stored.resolve([], LIMIT) == []
-    stored.add("resp_none", {"input": "", "store": False}, [])
+    assert resolve(stored, {"input": "hi"}, LIMIT) == {"input": "hi"}
+    assert resolve(stored, [], LIMIT) == []
+    add(stored, "resp_none", {"input": "", "store": False}, [])
     for number in range(20, 40):
-        stored.add(f"resp_{number}", {"input": "x" * (9000 - number)}, [])
+        add(stored, f"resp_{number}", {"input": "x" * (9000 - number)}, [])
     assert len(stored._responses) == len(stored._shared) == 1
     assert stored._size <= 10_000
 
 
 def stored_response(stored: StoredResponses, number: int) -> bool:
     try:
-        stored.resolve({"previous_response_id": f"resp_{number}"}, LIMIT)
+        resolve(stored, {"previous_response_id": f"resp_{number}"}, LIMIT)
     except ReferenceNotFound:
         return False
     return True
@@ -165,11 +185,11 @@ def test_stored_responses_have_no_more_memory_than_their_limit(make: Callable[[i
     """60 MB of empty objects as JSON held 1,378 MB as objects."""
     limit = 500_000
     stored = StoredResponses(limit)
-    stored.add("resp", {"input": "hi"}, [])
+    add(stored, "resp", {"input": "hi"}, [])
     tracemalloc.start()
     try:
         for number in range(30):
-            stored.add(f"resp_{number}", {"input": make(number)}, [{"type": "message", "id": f"msg_{number}"}])
+            add(stored, f"resp_{number}", {"input": make(number)}, [{"type": "message", "id": f"msg_{number}"}])
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -183,7 +203,7 @@ def test_a_conversation_that_is_sent_again_each_time_is_stored_once() -> None:
     body: Json = {"input": [{"role": "user", "content": "x" * 1000}]}
     for number in range(200):
         answer = {"type": "message", "id": f"msg_{number}", "content": "y" * 1000}
-        stored.add(f"resp_{number}", body, [answer])
+        add(stored, f"resp_{number}", body, [answer])
         body = {"input": [*body["input"], answer, {"role": "user", "content": f"{number}"}]}
     assert all(stored_response(stored, number) for number in range(200))
 
@@ -191,19 +211,43 @@ def test_a_conversation_that_is_sent_again_each_time_is_stored_once() -> None:
 def test_an_item_that_is_referred_to_many_times_is_one_object() -> None:
     """552 kB of references to one item became 600 MB."""
     stored = StoredResponses(1_000_000)
-    stored.add("resp_1", {"input": "hi"}, [{"id": "msg_1", "content": "x" * 10_000}])
+    add(stored, "resp_1", {"input": "hi"}, [{"id": "msg_1", "content": "x" * 10_000}])
     reference = {"type": "item_reference", "id": "msg_1"}
-    resolved = stored.resolve({"input": [reference] * 90, "previous_response_id": "resp_1"}, 1_000_000)["input"]
+    resolved = resolve(stored, {"input": [reference] * 90, "previous_response_id": "resp_1"}, 1_000_000)["input"]
     assert [item.get("id") for item in resolved] == [None, *["msg_1"] * 91]
     assert len({id(item) for item in resolved[1:]}) == 1
     with pytest.raises(ReferencesTooLarge, match="100"):
-        stored.resolve({"input": [reference] * 100}, 1_000_000)
+        resolve(stored, {"input": [reference] * 100}, 1_000_000)
+
+
+@pytest.mark.parametrize("size", [1000, 600_000])
+def test_large_conversations_are_encoded_and_decoded_in_worker_threads(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            threads.append("AnyIO worker thread" in threading.current_thread().name)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(attempt, "encode_items", noted(encode_items))
+    monkeypatch.setattr(References, "resolve", noted(References.resolve))
+    with (
+        serve(["One.", "Two."]) as server,
+        serve_gateway(Target("openai_chat", server.base_url("openai_chat"), models={"*": "scripted"})) as url,
+    ):
+        first = ask(url, "x" * size)
+        ask(url, "And?", previous_response_id=first["id"])
+    assert threads == [size > 256 * 1024] * 3  # encode, resolve, encode
 
 
 def test_half_a_surrogate_pair_in_an_item_is_stored_as_bodies_have_it() -> None:
     stored = StoredResponses(1_000_000)
-    stored.add("resp_1", {"input": "hi"}, [{"id": "\ude00", "content": "a\ud83d"}])
-    resolved = stored.resolve({"input": "hi", "previous_response_id": "resp_1"}, 1_000_000)["input"]
+    add(stored, "resp_1", {"input": "hi"}, [{"id": "\ude00", "content": "a\ud83d"}])
+    resolved = resolve(stored, {"input": "hi", "previous_response_id": "resp_1"}, 1_000_000)["input"]
     assert resolved[1] == {"id": "\ufffd", "content": "a\ufffd"}
 
 
