@@ -4,15 +4,18 @@
 
 Each request is made from a seed: the client's wire, the order of two upstreams, text and calls, and a fault. Faults of
 an upstream: a rejected request, a connection that breaks, an error within the stream. Faults of a client: it leaves
-before the first byte or in the middle. After each request these are checked:
+before the first byte or in the middle. One request of twenty is hostile: a request damaged as by ``tests/fuzz``, a path
+of 60 kB, JSON nested 10,000 levels deep, forged state, gzip that inflates to 60 MB, half a head or half a body. After
+each request these are checked:
 
 - lost: a response without a fault whose text, calls or finish are not those of the script;
 - wrong: a response with a fault that is not its beginning and an error, or for which no other upstream was asked;
-- open: an upstream's response that still runs after its client left.
+- open: an upstream's response that still runs after its client left;
+- failed: a hostile request to which the gateway answers that it has failed, or does not answer.
 
 At moments without a request these are checked: the requests and tasks of the gateway, its connections to upstreams, and
 the objects that the garbage collector tracks, between the first and the last third of the time. The exit code is 1 if
-anything was lost, wrong or open, a task or connection remains, or the objects grow by more than 2%.
+anything was lost, wrong, open or failed, a task or connection remains, or the objects grow by more than 2%.
 """
 
 from __future__ import annotations
@@ -20,13 +23,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import gzip
+import json
 import random
 import statistics
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
@@ -42,6 +50,8 @@ from streamkit.testing import Call, Disconnect, ErrorEvent, Reply, Request, Serv
 from streamkit.tools import ToolDefinition
 
 UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+HOSTILE = 0.05  # of the requests
+ATTACKS = ("damaged", "damaged", "damaged", "path", "deep", "state", "gzip", "half_head", "half_body")
 FAULTS = ("none", "none", "none", "rejected", "first_cut", "cut", "error_event", "leaves", "leaves_early")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 GROWTH = 1.02
@@ -58,7 +68,7 @@ class Plan:
         order: the upstream that is asked first: 0 or 1.
         texts: the parts of the text.
         calls: the cities of its calls.
-        fault: one of ``FAULTS``.
+        fault: one of ``FAULTS``, or of ``ATTACKS`` behind ``hostile_``.
     """
 
     number: int
@@ -83,7 +93,7 @@ def make_plan(number: int, seed: int) -> Plan:
         source.randrange(2),
         tuple(f"part {part} of {number}. " for part in range(source.randint(1, 12))),
         tuple(source.choice(("Oslo", "Bergen", "Tromsø")) for _ in range(source.randint(0, 3))),
-        source.choice(FAULTS),
+        source.choice(FAULTS) if source.random() >= HOSTILE else f"hostile_{source.choice(ATTACKS)}",
     )
 
 
@@ -98,8 +108,10 @@ class Soak:
 
     def reply(self, request: Request) -> Reply | Status:
         """Return the response of an upstream to a request."""
-        number = int(str(request.json).partition("number ")[2].partition("?")[0])
-        plan = make_plan(number, self.seed)
+        named = str(request.json).partition("number ")[2].partition("?")[0]
+        if not named.isdigit():
+            return Reply("a response to a hostile request")
+        plan = make_plan(number := int(named), self.seed)
         self.asked[number] += 1
         calls = [Call("weather", {"city": city}) for city in plan.calls]
         middle = len(plan.texts) // 2
@@ -143,8 +155,81 @@ def make_request(plan: Plan) -> tuple[str, dict[str, Any]]:
     return prefix + endpoint.path.format(model="m"), body
 
 
+@cache
+def damaged_requests() -> tuple[tuple[str, str, dict[str, str], bytes], ...]:
+    """Return the method, path, headers and body of 2,000 requests that the mutations of ``tests/fuzz`` have damaged."""
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+    from fuzz.inputs import expand, part_bytes
+    from fuzz.targets import damaged, seeds
+
+    chance, found = random.Random(1), list(seeds("gateway_request"))
+    requests = []
+    while len(requests) < 2000:
+        parts = damaged(chance.choice(found), chance).parts
+        head = expand(parts[0]) if parts else None
+        if isinstance(head, dict):
+            headers = head["headers"] if isinstance(head.get("headers"), dict) else {}
+            data = [part_bytes(part) or json.dumps(expand(part)).encode() for part in parts[1:]]
+            path = str(head.get("path")) + f"?{head.get('query', '')}"
+            requests.append((str(head.get("method", "POST")), path, headers, b"".join(data)))
+    return tuple(requests)
+
+
+def make_attack(plan: Plan) -> bytes:
+    """Return the bytes of a hostile request, which are sent as they are."""
+    path, ordinary = make_request(plan)
+    method, headers, body = "POST", {"content-type": "application/json"}, json.dumps(ordinary).encode()
+    match plan.fault.removeprefix("hostile_"):
+        case "damaged":
+            method, path, headers, body = damaged_requests()[plan.number % 2000]
+        case "path":
+            path = "/v1" * 20_000
+        case "deep":
+            body = b'{"model": "m", "messages": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+        case "state":
+            path = "/v1/chat/completions"
+            details = [{"type": "reasoning.encrypted", "data": "c3RyZWFta2l0" * 100}] * 50
+            messages = [{"role": "user", "content": "a"}, {"role": "assistant", "reasoning_details": details}] * 10
+            body = json.dumps({"model": "m", "messages": messages}).encode()
+        case "gzip":
+            headers, body = {**headers, "content-encoding": "gzip"}, gzip.compress(bytes(60 * 1024 * 1024), 1)
+        case "half_head":
+            return f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a: ".encode()
+    lines = [f"{method} /{plan.order}{path} HTTP/1.1", "host: 127.0.0.1", f"content-length: {len(body)}"]
+    own = ("host", "content-length", "connection")
+    lines += [f"{name}: {value}" for name, value in headers.items() if str(name).lower() not in own]
+    lines.append("connection: close")
+    data = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogatepass") + body
+    return data[: -len(body) // 2] if plan.fault == "hostile_half_body" else data
+
+
+async def attack(soak: Soak, url: str, plan: Plan) -> None:
+    """Send a hostile request over a connection of its own, and check that its end is no failure of the gateway."""
+    where = urlsplit(url)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    soak.faults[plan.fault] += 1
+    try:
+        writer.write(make_attack(plan))
+        await writer.drain()
+        if "half" not in plan.fault:
+            answer = await asyncio.wait_for(reader.read(), 30)
+            if not answer.startswith(b"HTTP/1.1 ") or b"this gateway failed" in answer:
+                soak.problems.append(f"failed: request {plan.number} ({plan.client}, {plan.fault}): {answer[-300:]!r}")
+            soak.faults[f"hostile, answered {answer[9:12].decode('ascii', 'replace')}"] += 1
+    except TimeoutError:
+        soak.problems.append(f"failed: request {plan.number} ({plan.client}, {plan.fault}) was not answered in 30 s")
+    except ConnectionError:
+        pass  # the server has closed the connection before it read the whole request
+    finally:
+        writer.close()
+        soak.asked.pop(plan.number, None)
+
+
 async def ask(soak: Soak, http: httpx.AsyncClient, url: str, plan: Plan) -> None:
     """Send the request of a plan, read its response and check it."""
+    if plan.fault.startswith("hostile_"):
+        await attack(soak, url, plan)
+        return
     path, body = make_request(plan)
     turn = Turn(plan.client)
     leaves_at = len("".join(plan.texts[: len(plan.texts) // 2 + 1])) // 2
