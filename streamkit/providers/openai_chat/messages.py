@@ -16,10 +16,8 @@ nothing: a call without a result and a result without a call are rendered as the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeGuard
-
-from msgspec import Struct, field
 
 from streamkit.history import (
     Block,
@@ -81,6 +79,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
         self._contents = contents
+        self._has_reasoning: list[bool] | None = None  # for each content, once one has reasoning
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
@@ -207,7 +206,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         if parts.calls:
             self.ids.start_round()
             self.messages[-1]["tool_calls"] = calls = [self._call(call) for call in parts.calls]
-            if self._requires_signature:
+            if not self.traits.stream.reasoning_details and requires_signature(self.options.model):
                 # On Google's endpoint of this wire; a router with typed reasoning adds its own.
                 # https://ai.google.dev/gemini-api/docs/thought-signatures#openai
                 calls[0].setdefault("extra_content", {"google": {"thought_signature": SKIP_SIGNATURE}})
@@ -265,6 +264,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 if not signed and self.is_own(block):
                     self.omit(block, "its parts are not signed")
             elif isinstance(block, ReasoningBlock) and is_theirs and self._accepts_reasoning(block):
+                if self._has_reasoning is None:
+                    self._has_reasoning = self._contents_with_reasoning()
                 if not self._has_reasoning[self.content_number]:
                     self.omit(block, f"{self.traits.name} does not accept it here")
                 elif self.traits.thinking_parts:
@@ -303,9 +304,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     # ------------------------------------------------------------ reasoning
 
-    @cached_property
-    def _has_reasoning(self) -> list[bool]:
-        """For each content, whether its reasoning is sent back. A person's message begins a turn."""
+    def _contents_with_reasoning(self) -> list[bool]:
+        """Return for each content whether its reasoning is sent back. A person's message begins a turn."""
         replay, model = self.traits.reasoning_replay, self.options.model
         if self.traits.reasoning.of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
             replay = "never"
@@ -380,11 +380,6 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 call["extra_content"] = extra
         return call
 
-    @cached_property
-    def _requires_signature(self) -> bool:
-        """The first call of a message must have a signature."""
-        return requires_signature(self.options.model) and not self.traits.stream.reasoning_details
-
     # ------------------------------------------------------------ results
 
     def add_result(self, block: ToolResponseBlock) -> None:
@@ -423,14 +418,17 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         return convert_parts(parts, partial(convert_tool_media, traits=self.traits), self.changes, self.traits.name)
 
 
-class _AssistantParts(Struct):
+class _AssistantParts:
     """The blocks of an assistant message, by the field that they are sent in."""
 
-    content: list[Block] = field(default_factory=list)
-    reasoning: list[ReasoningBlock] = field(default_factory=list)
-    refusals: list[TextBlock] = field(default_factory=list)
-    calls: list[ToolCallBlock] = field(default_factory=list)
-    fields: Json = field(default_factory=dict)  # ``audio``, ``annotations`` and ``images``, complete
+    __slots__ = ("calls", "content", "fields", "reasoning", "refusals")
+
+    def __init__(self) -> None:
+        self.content: list[Block] = []
+        self.reasoning: list[ReasoningBlock] = []
+        self.refusals: list[TextBlock] = []
+        self.calls: list[ToolCallBlock] = []
+        self.fields: Json = {}  # ``audio``, ``annotations`` and ``images``, complete
 
 
 def _author_of(content: Content, traits: ChatDialect) -> str | None:

@@ -10,7 +10,6 @@ of which content made which message are here. This module depends on no provider
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -129,14 +128,17 @@ class MessageRenderer(Generic[AnyTraits]):
         self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
         self.changes: list[str] = []
         self.request_fields: Json = {}
+        self._ids: MessageIds | None = None
         self._legal_names: set[str] = set()  # of tools
         self.content_number: int = 0  # the number of the content that is being rendered
         self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
 
-    @cached_property
+    @property
     def ids(self) -> MessageIds:
         """The ids of the calls and results."""
-        return MessageIds(self.traits, self.options)
+        if self._ids is None:
+            self._ids = MessageIds(self.traits, self.options)
+        return self._ids
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
         """Return the conversation as messages."""
@@ -485,4 +487,6 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
             self.add_user(user_blocks)
             self.content_number = number
 
-    finish = flush_results  # of a conversation: the last results
+    def finish(self) -> None:
+        """Append the last results."""
+        self.flush_results()
