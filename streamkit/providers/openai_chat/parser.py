@@ -65,6 +65,7 @@ _decode = msgspec.json.Decoder(PlainChunk).decode
 _NOTHING_STREAMED: frozenset[tuple[int, str]] = frozenset()  # one for all parsers: an empty set has 216 bytes
 
 _PADDING = re.compile(rb'"(?:obfuscation|p)" ?: ?"([0-9A-Za-z]*)"')
+_UNREAD_NUMBER = re.compile(rb'"token_id" ?: ?([0-9]+)')  # Together, which sends the text twice
 
 
 def create_parser(sink: Sink, traits: Traits) -> ChatParser:
@@ -92,6 +93,7 @@ class ChatParser:
     )
 
     padding = _PADDING
+    unread_number = _UNREAD_NUMBER
 
     def __init__(self, sink: Sink, *, has_message_lists: bool = False) -> None:
         self._sink = sink
