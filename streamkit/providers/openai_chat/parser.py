@@ -138,7 +138,7 @@ class ChatParser:
             or choice.finish_reason is not None
             or choice.usage is not None
             or choice.logprobs is not None
-            or flagged_filters(choice.content_filter_results)
+            or (choice.content_filter_results and flagged_filters(choice.content_filter_results))
             or chunk.usage is not None
             or chunk.citations is not None
             or chunk.search_results is not None
