@@ -40,6 +40,9 @@ _MOST_NAMES = 64  # cached names of headers; a service has a dozen types of even
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _BYTES, _TEXT = 6, 7
 
+_BEFORE_NAME = b"\x0b:event-type\x07"
+_AFTER_NAME = b"\r:content-type\x07\x00\x10application/json\r:message-type\x07\x00\x05event"
+
 _unpack = _PRELUDE.unpack_from
 _checksum_at = Struct(">I").unpack_from
 
@@ -55,10 +58,10 @@ class EventStreamFramer:
             it.
         error: a sentence about the invalid bytes; None if there are none. Without ``overflow`` the input was not an
             event stream from its start.
+        name: the name of the last message that was taken.
     """
 
-    unseparated: bytes | None = None  # see ``Framer``, as ``name``
-    name = b""
+    unseparated: bytes | None = None  # see ``Framer``
 
     __slots__ = (
         "_at_start",
@@ -69,12 +72,14 @@ class EventStreamFramer:
         "_names",
         "_need",
         "error",
+        "name",
         "overflow",
     )
 
     def __init__(self, limit: int) -> None:
         self.overflow: bool = False
         self.error: str | None = None
+        self.name: bytes = b""
         self._limit = limit
         self._buffer = bytearray()  # the unfinished message; it grows in place, so tiny reads stay linear
         self._need = _PRELUDE.size  # bytes that the message must have before it is parsed again
@@ -88,22 +93,24 @@ class EventStreamFramer:
         """The unfinished message. After an error: the first KiB of the invalid message or input."""
         return bytes(self._buffer)
 
-    def take(self, data: bytes) -> None:
-        """Implement ``Framer.take``: no frame has a frequent form."""
+    def take(self, data: bytes) -> bytes | None:
+        """Implement ``Framer.take``: a message whose headers were read before, as most are."""
+        size = len(data)
+        if not self._at_start or size < _OVERHEAD or size > self._limit:
+            return None
+        total, headers_size, checksum = _unpack(data)
+        if total != size or headers_size > size - _OVERHEAD or crc32(data[:8]) != checksum:
+            return None
+        payload_at = _PRELUDE.size + headers_size
+        headers = data[_PRELUDE.size : payload_at]
+        name = self._names.get(headers)
+        if name is None or crc32(data[8:-4], checksum) != _checksum_at(data, size - 4)[0]:
+            return None
+        self.name = name
+        return data[payload_at:-4]
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the messages that these bytes complete."""
-        if self._at_start and len(data) >= _OVERHEAD:  # most reads are one message
-            total, headers_size, checksum = _unpack(data)
-            if total == len(data) <= self._limit and headers_size <= total - _OVERHEAD:
-                if crc32(data[:8]) == checksum and crc32(data[8:-4], checksum) == _checksum_at(data, total - 4)[0]:
-                    name = self._names.get(data[_PRELUDE.size : _PRELUDE.size + headers_size])
-                    if name is not None:
-                        return [(name, data[_PRELUDE.size + headers_size : -4])]
-        return self._resume(data)
-
-    def _resume(self, data: bytes) -> list[Frame]:
-        """Read bytes of any length in any state."""
         self._at_start = False
         buffer = self._buffer
         if self._closed or self.overflow:
@@ -182,6 +189,10 @@ class EventStreamFramer:
 
 def _parse_headers(data: bytes) -> dict[bytes, bytes] | None:
     """Return the text headers by name, None if the bytes are not a list of headers."""
+    if data.startswith(_BEFORE_NAME) and data.endswith(_AFTER_NAME):  # an event of Bedrock
+        name = data[len(_BEFORE_NAME) + 2 : -len(_AFTER_NAME)]
+        if len(name) == int.from_bytes(data[len(_BEFORE_NAME) : len(_BEFORE_NAME) + 2]):
+            return {b":event-type": name}
     headers: dict[bytes, bytes] = {}
     at, end = 0, len(data)
     while at < end:
