@@ -7,7 +7,6 @@ in ``choice``; what all choices share is in ``turn_state``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf
 from operator import attrgetter
 from typing import Any
 
@@ -21,13 +20,11 @@ from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.ids import normalize_index
 from streamkit.json_text import join_surrogates, measure_json
-from streamkit.values.json_data import describe_object, to_json_data
+from streamkit.values.json_data import describe_object, is_plain_json, to_json_data
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
 MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
-
-_PLAIN = frozenset({int, str, type(None)})
 
 TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
 
@@ -144,9 +141,8 @@ class Accumulator:
         """Implement ``Sink.usage``."""
         raw = usage.raw
         size, nesting = measure_json(raw)
-        # It is stored, so it must be JSON data, without NaN. Most reports are an object of integers and texts.
-        is_plain = raw is None or (raw.__class__ is dict and _PLAIN.issuperset(map(type, raw.values())))
-        if not is_plain or nesting == inf:
+        # It is stored, so it must be JSON data, without NaN.
+        if raw is not None and (nesting > STORED_NESTING or not is_plain_json(raw)):
             raw = to_json_data(raw, describe_object, deepest=STORED_NESTING)
             if raw is not usage.raw:
                 usage, size = msgspec.structs.replace(usage, raw=raw), measure_json(raw)[0]
