@@ -82,7 +82,7 @@ class OpenBlock:
         raw: Of a block that is sent back complete, the block as it is now; else empty.
         parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block);
             None while there is none.
-        size: Characters in ``parts``.
+        size: Characters of the signature in ``parts``.
         is_finalized: Nothing is left to report at the block's end: that was reported, deltas have replaced it, or a
             block of this kind never has any.
         server_call: Of a tool that the provider runs, the id and the name of its call.
@@ -102,7 +102,7 @@ class OpenBlock:
     def parts_of(self, field: str) -> list[str]:
         """Return the list of the buffered texts of a field, to be extended."""
         if self.parts is None:
-            self.parts = {}
+            self.parts = {field: []}
         return self.parts.setdefault(field, [])
 
     def text_of(self, field: str) -> str:
@@ -331,14 +331,17 @@ class AnthropicBlockReader:
                 if name != "type":
                     self._merge_field(block, name, value)
         elif block.kind == SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
-            self.add_server_arguments(block, arguments_as_text(delta.partial_json, self._sink))
+            self.add_server_arguments(arguments_as_text(delta.partial_json, self._sink), block)
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
 
-    def add_server_arguments(self, block: OpenBlock, text: str) -> None:
+    def add_server_arguments(self, text: str, block: OpenBlock) -> None:
         """Add the next text of the arguments of a tool that the provider runs."""
         if text:
-            self._buffer(block, "partial_json", text)
+            if self._sink.keep(PART_SIZE + len(text)):
+                block.parts_of("partial_json").append(text)
+            else:
+                block.is_finalized, block.parts = True, None
             call_id, name = block.server_call
             self._choice.server_tool_delta(call_id, name, text)
 
@@ -358,7 +361,6 @@ class AnthropicBlockReader:
             block.raw[name] = list(value) if isinstance(value, list) else value
 
     def _buffer(self, block: OpenBlock, field: str, text: str) -> None:
-        block.size += len(text)
         if self._sink.keep(PART_SIZE + len(text)):
             block.parts_of(field).append(text)
         else:

@@ -11,7 +11,6 @@ contain these same events, uses this parser.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -122,7 +121,7 @@ class AnthropicParser:
         if kind == THINKING and delta_type is ThinkingDelta:
             return lambda text: self._choice.reasoning(text, "text", key)
         if kind == SERVER_CALL and delta_type is InputJsonDelta and not block.is_finalized:
-            return partial(self._blocks.add_server_arguments, block)
+            return lambda text: self._blocks.add_server_arguments(text, block)
         return None
 
     def chunk(self, data: dict[str, Any]) -> None:
@@ -174,17 +173,16 @@ class AnthropicParser:
         block = self._by_index.get(event.index)
         if block is None or block.kind == OPAQUE:
             return False
-        delta = event.delta
+        delta, kind = event.delta, block.kind
         if isinstance(delta, InputJsonDelta):
-            if block.kind == SERVER_CALL and not block.is_finalized:
-                self._blocks.add_server_arguments(block, delta.partial_json)
+            if kind == SERVER_CALL and not block.is_finalized:
+                self._blocks.add_server_arguments(delta.partial_json, block)
                 return True
             return not delta.partial_json
         if isinstance(delta, SignatureDelta):
-            if block.kind != THINKING:
-                return False
-            self._blocks.add_signature(block, delta.signature)
-            return True
+            if kind == THINKING:
+                self._blocks.add_signature(block, delta.signature)
+            return kind == THINKING
         return not (delta.text if isinstance(delta, TextDelta) else delta.thinking)
 
     def _read_plain_event(self, event: PlainEvent) -> bool:
@@ -359,10 +357,9 @@ class AnthropicParser:
         """
         if not isinstance(usage, dict):
             return
-        fields = self._usage_fields = {**self._usage_fields}  # earlier reports have the earlier fields
-        for name, value in usage.items():
-            if value is not None and (value or not fields.get(name)):
-                fields[name] = value
+        known = self._usage_fields  # a new dict, because earlier reports have the earlier fields
+        sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
+        fields = self._usage_fields = {**known, **sent} if known else sent
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
         counts = [as_integer(fields.get(name)) for name in names]
         if usage.get("iterations"):
@@ -373,9 +370,9 @@ class AnthropicParser:
                 counts[position] = billed
         if json_size(fields) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
             self._usage_fields = {name: fields[name] for name in names if name in fields}
-        uncached, cache_read, cache_write, output = counts
-        parts = [count for count in (uncached, cache_read, cache_write) if count is not None]
-        prompt = sum(parts) if parts else None
+        prompt, cache_read, cache_write, output = counts
+        if prompt is not None or cache_read is not None or cache_write is not None:
+            prompt = (prompt or 0) + (cache_read or 0) + (cache_write or 0)
         details = fields.get("output_tokens_details")
         thinking = as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None
         if tier := fields.get("service_tier"):

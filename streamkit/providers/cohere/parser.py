@@ -72,14 +72,11 @@ def create_parser(sink: Sink, traits: Traits) -> CohereParser:
 class CohereParser:
     """A parser of one v2 chat stream, or of a body that was not streamed."""
 
-    __slots__ = ("_choice", "_reasoning", "_sink", "_text", "_tool")
+    __slots__ = ("_choice", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._text = self._choice.text
-        self._reasoning = self._choice.reasoning
-        self._tool = self._choice.tool
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
@@ -97,28 +94,24 @@ class CohereParser:
             kind = event.type
             if kind == "content-delta":
                 content = message.content
-                if content.__class__ is ContentDelta and index.__class__ is int:
+                if index is not None and content.__class__ is ContentDelta:
                     text, thinking = content.text, content.thinking
-                    if thinking is None and text.__class__ is str and text:
-                        self._text(text, ("content", index))
+                    if text and thinking is None:
+                        self._choice.text(text, ("content", index))
                         return
-                    if text is None and thinking.__class__ is str and thinking:
-                        self._reasoning(thinking, "text", ("content", index))
+                    if thinking and text is None:
+                        self._choice.reasoning(thinking, "text", ("content", index))
                         return
             elif kind == "tool-call-delta":
                 call = message.tool_calls
-                if call.__class__ is CallDelta and call.id is None and index.__class__ is int:
+                if index is not None and call.__class__ is CallDelta and call.id is None:
                     function = call.function
-                    if function is not None and function.name is None:
-                        text = function.arguments
-                        if text.__class__ is str and text:
-                            self._tool(NormalizedToolChunk("delta", None, None, None, text, ("call", index)))
-                            return
-            elif kind == "tool-plan-delta":
-                text = message.tool_plan
-                if text.__class__ is str and text:
-                    self._reasoning(text, "plan")
-                    return
+                    if function is not None and function.name is None and function.arguments:
+                        self._choice.arguments(function.arguments, ("call", index))
+                        return
+            elif kind == "tool-plan-delta" and message.tool_plan:
+                self._choice.reasoning(message.tool_plan, "plan")
+                return
         if not self._read_plain_event(event):
             self._parse_slow(name, data)
 
@@ -126,7 +119,7 @@ class CohereParser:
         """Read an event that is no delta, without anything unusual; return False if it is to be read as plain data."""
         kind, index, delta = event.type, event.index, event.delta
         message = None if delta is None else delta.message
-        if index.__class__ is int:
+        if index is not None:
             if kind == "tool-call-end":
                 self._choice.end_block(("call", index))
             elif kind == "content-end":
@@ -151,10 +144,8 @@ class CohereParser:
             call = message.tool_calls
             if not isinstance(call, CallDelta) or (function := call.function) is None:
                 return False
-            if not isinstance(function.arguments, (str, NoneType)):
-                return False
-            call_id, name, text = as_text(call.id), as_text(function.name), function.arguments or ""
-            self._tool(NormalizedToolChunk("start", call_id, name, text, key=("call", index)))
+            call_id, name, text = call.id or None, function.name or None, function.arguments or ""
+            self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=("call", index)))
             return True
         if kind == "content-start":
             content = message.content
@@ -251,7 +242,7 @@ class CohereParser:
         plan = message.get("tool_plan")
         if isinstance(plan, str):
             if plan:
-                self._reasoning(plan, "plan")
+                self._choice.reasoning(plan, "plan")
         elif plan is not None:
             self._sink.unknown({"tool_plan": plan})
         for number, part in _numbered(message.get("content")):
@@ -275,9 +266,9 @@ class CohereParser:
             self._sink.unknown(part)
             return
         if thinking:
-            self._reasoning(thinking, "text", key)
+            self._choice.reasoning(thinking, "text", key)
         if text:
-            self._text(text, key)
+            self._choice.text(text, key)
 
     def _read_call(self, call: Any, key: Hashable, position: int | None, *, starts: bool) -> None:
         function = call.get("function") if isinstance(call, dict) else None
@@ -289,9 +280,9 @@ class CohereParser:
         if arguments and not text:  # nested too deeply, as was reported
             return
         if starts:
-            self._tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
+            self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
         elif call_id or name or text:
-            self._tool(NormalizedToolChunk("delta", call_id, name, None, text, key))
+            self._choice.tool(NormalizedToolChunk("delta", call_id, name, None, text, key))
 
     # ------------------------------------------------------------ the end
 
@@ -336,8 +327,7 @@ class CohereParser:
 
 def _is_empty(message: MessageDelta) -> bool:
     """Return True if a message has nothing yet, as at the start of a stream."""
-    fields = (message.content, message.tool_plan, message.tool_calls, message.citations)
-    return all(field is None or field == "" or field == [] for field in fields)
+    return not (message.content or message.tool_plan or message.tool_calls) and message.citations in (None, "", [])
 
 
 def _report_event_fields(event: Json, sink: Sink) -> None:

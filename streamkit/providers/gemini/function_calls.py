@@ -65,12 +65,11 @@ class FunctionCallReader:
         last_key: the key of the last call or block that began.
     """
 
-    __slots__ = ("_by_id", "_choice", "_open", "_sink", "_tool", "last_key")
+    __slots__ = ("_by_id", "_choice", "_open", "_sink", "last_key")
 
     def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self._sink = sink
         self._choice = choice
-        self._tool = choice.tool
         self.last_key: int = 0
         self._open: dict[int, _OpenCall] = {}  # by key, in the order in which they began
         self._by_id: dict[str, _OpenCall] = {}  # the open calls that have an id
@@ -94,7 +93,7 @@ class FunctionCallReader:
             if call.partialArgs:
                 delta = last.arguments.add(call.partialArgs)
                 if delta:
-                    self._tool(NormalizedToolChunk("delta", None, None, None, delta, last.key))
+                    self._choice.arguments(delta, last.key)
             if call.willContinue is not True:
                 self._end(last)
             return
@@ -139,7 +138,8 @@ class FunctionCallReader:
         else:
             text = compact_json({} if call.args is None else call.args)
         metadata = {SIGNATURE: signature} if signature else None
-        self._tool(NormalizedToolChunk("start", raw_id, name, text, None, key, position, "function", None, metadata))
+        start = NormalizedToolChunk("start", raw_id, name, text, None, key, position, "function", None, metadata)
+        self._choice.tool(start)
         if started is None:
             self._choice.end_block(key)
         elif call.willContinue is not True:
@@ -155,7 +155,7 @@ class FunctionCallReader:
         if call.partialArgs:
             delta = open_call.arguments.add(call.partialArgs)
             if delta:
-                self._tool(NormalizedToolChunk("delta", None, None, None, delta, open_call.key))
+                self._choice.arguments(delta, open_call.key)
         continues = call.willContinue is True
         if call.args is not None and (call.args or not continues):
             self._sink.keep(json_size(call.args) - json_size(open_call.snapshot))
@@ -178,7 +178,7 @@ class FunctionCallReader:
         if replacement is not None:
             self._choice.replace_arguments(open_call.key, replacement)
         else:
-            self._tool(NormalizedToolChunk("delta", None, None, None, rest, open_call.key))
+            self._choice.arguments(rest, open_call.key)
         self._choice.end_block(open_call.key)
 
 
