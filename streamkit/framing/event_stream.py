@@ -30,7 +30,8 @@ __all__ = ["EXCEPTION", "EventStreamFramer", "encode_message"]
 EXCEPTION: Final = b"exception:"
 
 _PRELUDE = Struct(">III")
-_OVERHEAD = _PRELUDE.size + 4  # bytes of a message without its headers and its payload
+_HEADERS_AT: Final = _PRELUDE.size
+_OVERHEAD: Final = _HEADERS_AT + 4  # bytes of a message without its headers and its payload
 _MOST_HEADERS = 128 * 1024  # bytes; the format's own bound
 _MOST_PENDING = 1024  # bytes kept of invalid input: enough to identify an error page
 _MOST_NAMES = 64  # cached names of headers; a service has a dozen types of events
@@ -82,7 +83,7 @@ class EventStreamFramer:
         self.name: bytes = b""
         self._limit = limit
         self._buffer = bytearray()  # the unfinished message; it grows in place, so tiny reads stay linear
-        self._need = _PRELUDE.size  # bytes that the message must have before it is parsed again
+        self._need = _HEADERS_AT  # bytes that the message must have before it is parsed again
         self._names: dict[bytes, bytes] = {}  # by headers, which all messages of one event type share
         self._is_event_stream = False  # the lengths of a message were valid
         self._closed = False
@@ -101,8 +102,8 @@ class EventStreamFramer:
         total, headers_size, checksum = _unpack(data)
         if total != size or headers_size > size - _OVERHEAD or crc32(data[:8]) != checksum:
             return None
-        payload_at = _PRELUDE.size + headers_size
-        headers = data[_PRELUDE.size : payload_at]
+        payload_at = _HEADERS_AT + headers_size
+        headers = data[_HEADERS_AT:payload_at]
         name = self._names.get(headers)
         if name is None or crc32(data[8:-4], checksum) != _checksum_at(data, size - 4)[0]:
             return None
@@ -126,17 +127,17 @@ class EventStreamFramer:
             buffer.clear()
         frames: list[Frame] = []
         at, end = 0, len(data)
-        self._need = _PRELUDE.size
-        while end - at >= _PRELUDE.size:
+        self._need = _HEADERS_AT
+        while end - at >= _HEADERS_AT:
             total, headers_size, checksum = _unpack(data, at)
             if crc32(data[at : at + 8]) != checksum:
-                return self._stop(frames, "the checksum of a message's lengths is wrong", data, at, _PRELUDE.size)
+                return self._stop(frames, "the checksum of a message's lengths is wrong", data, at, _HEADERS_AT)
             self._is_event_stream = True
-            payload_at = at + _PRELUDE.size + headers_size
+            payload_at = at + _HEADERS_AT + headers_size
             payload_end = at + total - 4
             if payload_at > payload_end or headers_size > _MOST_HEADERS:
                 error = f"a message has impossible lengths: {total} bytes with {headers_size} of headers"
-                return self._stop(frames, error, data, at, _PRELUDE.size)
+                return self._stop(frames, error, data, at, _HEADERS_AT)
             if total > self._limit:
                 self.overflow = True
                 return frames
@@ -146,7 +147,7 @@ class EventStreamFramer:
             # The message's checksum continues that of its first 8 bytes.
             if crc32(data[at + 8 : payload_end], checksum) != _checksum_at(data, payload_end)[0]:
                 return self._stop(frames, "the checksum of a message is wrong", data, at, total)
-            headers = data[at + _PRELUDE.size : payload_at]
+            headers = data[at + _HEADERS_AT : payload_at]
             payload = data[payload_at:payload_end]
             name = self._names.get(headers)
             if name is None:

@@ -371,7 +371,7 @@ class Turn(ChoiceView):
             return
         if body is not None:
             body.is_recognized = body.is_recognized or accumulator.is_recognized()
-            error = body.diagnose(accumulator.unrecognized_error())
+            error = body.diagnose(accumulator.unrecognized_error)
             if error is not None:
                 state.fail(error)
         elif not accumulator.is_recognized():

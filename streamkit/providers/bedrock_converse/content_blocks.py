@@ -75,19 +75,6 @@ class ConverseBlockReader:
         block_count: The number of blocks that have started.
     """
 
-    __slots__ = (
-        "_buffered",
-        "_choice",
-        "_has_text",
-        "_server_tool_names",
-        "_sink",
-        "_start_inputs",
-        "block_count",
-        "call_keys",
-        "reasoning_keys",
-        "text_keys",
-    )
-
     def __init__(self, sink: Sink) -> None:
         self.text_keys: dict[Hashable, int] = {}
         self.reasoning_keys: dict[Hashable, int] = {}

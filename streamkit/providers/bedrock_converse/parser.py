@@ -21,14 +21,7 @@ from streamkit.calls import StreamError, Usage
 from streamkit.providers.bedrock_converse.content_blocks import ConverseBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS, normalize_model
-from streamkit.providers.decoding.decoding import (
-    as_integer,
-    as_text,
-    error_message,
-    frame_error,
-    read_json,
-    report_unknown_fields,
-)
+from streamkit.providers.decoding.decoding import as_integer, as_text, error_message, report_unknown_fields
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.provider import Sink, Traits
 from streamkit.providers.writing import aws_frames
@@ -38,7 +31,6 @@ __all__ = ["BedrockConverseParser", "create_parser"]
 
 _decode = DECODER.decode
 _EVENTS = ("contentBlockDelta", "contentBlockStart", "contentBlockStop", "messageStart", "messageStop", "metadata")
-_NAMES = {name.encode(): name for name in _EVENTS}
 #: The fields of each event; ``p`` is padding.
 _EVENT_FIELDS: Final = {
     "messageStart": frozenset({"role", "p"}),
@@ -95,16 +87,15 @@ class BedrockConverseParser:
                     if key is not None:
                         self._choice.reasoning(reasoning.text, "text", key)
                         return
-        known = _NAMES.get(name)
-        if known is None or not data:
-            self._parse_slow(name, data)
-            return
-        try:
-            body = read_json(data)
-        except (ValueError, RecursionError) as error:
-            self._sink.fail(frame_error(error, data))
+        raw, error = aws_frames.read_frame(name, data)
+        if error is not None:
+            self._sink.fail(error)
+        elif name:
+            self._event(name.decode("utf-8", "replace"), raw)
+        elif isinstance(raw, dict):
+            self.chunk(raw)
         else:
-            self._event(known, body)
+            self._sink.unknown(raw)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as boto3 yields it, ``{name: body}``, or a response of Converse."""
@@ -130,19 +121,6 @@ class BedrockConverseParser:
     def end(self) -> None:
         """Finalize the blocks that have no stop event when the stream ends."""
         self._blocks.end()
-
-    # ------------------------------------------------------------ frames that are not a plain delta
-
-    def _parse_slow(self, name: bytes, data: bytes) -> None:
-        raw, error = aws_frames.read_frame(name, data)
-        if error is not None:
-            self._sink.fail(error)
-        elif name:
-            self._event(name.decode("utf-8", "replace"), raw)
-        elif isinstance(raw, dict):
-            self.chunk(raw)
-        else:
-            self._sink.unknown(raw)
 
     def _event(self, name: str, body: Any) -> None:
         """Read an event as plain data."""

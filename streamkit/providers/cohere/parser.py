@@ -128,7 +128,9 @@ class CohereParser:
                 self._sink.heartbeat()
             else:
                 return message is not None and self._read_plain_start(kind, index, message)
-        elif kind == "message-start" and message is not None and _is_empty(message):
+        elif kind == "message-start" and message is not None:
+            if message.content or message.tool_plan or message.tool_calls or message.citations not in (None, "", []):
+                return False
             self._sink.identify(as_text(event.id), None)
         elif kind == "message-end" and delta is not None and not delta.error:
             if event.id:
@@ -323,11 +325,6 @@ class CohereParser:
                 raw=usage,
             )
         )
-
-
-def _is_empty(message: MessageDelta) -> bool:
-    """Return True if a message has nothing yet, as at the start of a stream."""
-    return not (message.content or message.tool_plan or message.tool_calls) and message.citations in (None, "", [])
 
 
 def _report_event_fields(event: Json, sink: Sink) -> None:
