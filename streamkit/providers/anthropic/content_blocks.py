@@ -28,7 +28,7 @@ from streamkit.providers.decoding.decoding import (
     convert,
     parse_json_or_text,
 )
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import ChoiceSink, Sink
 
 __all__ = [
     "CALL",
@@ -119,10 +119,10 @@ class AnthropicBlockReader:
 
     __slots__ = ("_block_count", "_choice", "_latest", "_open_opaque", "_server_tool_names", "_sink", "by_index")
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self.by_index: dict[Any, OpenBlock] = {}
         self._sink = sink
-        self._choice = sink.choice(0)
+        self._choice = choice
         self._latest: OpenBlock | None = None
         self._open_opaque: OpenBlock | None = None
         self._block_count = 0

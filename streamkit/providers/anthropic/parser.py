@@ -64,6 +64,7 @@ __all__ = ["AnthropicParser", "create_parser"]
 
 _decode, _decode_event = DECODER.decode, EVENT_DECODER.decode
 _MOST_MERGED = 8192  # what a report of usage may count and still be merged with the next one
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -82,7 +83,7 @@ class AnthropicParser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._blocks = AnthropicBlockReader(sink)
+        self._blocks = AnthropicBlockReader(sink, self._choice)
         self._by_index = self._blocks.by_index
         self._started: StartedMessage | None = None  # the last one
         self._usage_fields: Json = {}  # of each the last value
@@ -329,7 +330,8 @@ class AnthropicParser:
             else:
                 self._sink.unknown(block)
         self._report_usage(message.get("usage"))
-        self._read_end(message, facts)
+        if facts or message.get("stop_reason"):
+            self._read_end(message, facts)
 
     def _read_end(self, fields: Json, facts: Json) -> None:
         """Read the fields of a message or a ``message_delta`` that concern the message's end, and keep its facts."""
@@ -357,10 +359,12 @@ class AnthropicParser:
         """
         if not isinstance(usage, dict):
             return
-        known = self._usage_fields  # a new dict, because earlier reports have the earlier fields
+        names, known = _COUNTS, self._usage_fields
+        if known and json_size(known) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
+            known = {name: known[name] for name in names if name in known}
         sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
+        # A new dict, because earlier reports have the earlier fields.
         fields = self._usage_fields = {**known, **sent} if known else sent
-        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
         counts = [as_integer(fields.get(name)) for name in names]
         if usage.get("iterations"):
             own = self._own_iterations(usage["iterations"])
@@ -368,8 +372,6 @@ class AnthropicParser:
         for position, billed in enumerate(self._billed):
             if billed > (counts[position] or 0):
                 counts[position] = billed
-        if json_size(fields) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
-            self._usage_fields = {name: fields[name] for name in names if name in fields}
         prompt, cache_read, cache_write, output = counts
         if prompt is not None or cache_read is not None or cache_write is not None:
             prompt = (prompt or 0) + (cache_read or 0) + (cache_write or 0)
