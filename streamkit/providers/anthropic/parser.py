@@ -125,21 +125,6 @@ class AnthropicParser:
         block = self._by_index.get(event.index) if event is not None else None
         if event is None or block is None:
             return None
-<<<<<<< HEAD
-        block = self._by_index.get(event.index)
-        if block is None:
-            return None
-        key, kind, delta_type = block.key, block.kind, event.delta.__class__
-        if kind == TEXT and delta_type is TextDelta:
-            return lambda text: self._choice.text(text, key)
-        if kind == CALL and delta_type is InputJsonDelta:
-            return lambda text: self._choice.arguments(text, key)
-        if kind == THINKING and delta_type is ThinkingDelta:
-            return lambda text: self._choice.reasoning(text, "text", key)
-        if kind == SERVER_CALL and delta_type is InputJsonDelta and not block.is_finalized:
-            return lambda text: self._blocks.add_server_arguments(text, block)
-        return None
-=======
         delta = event.delta
         if isinstance(delta, TextDelta):
             return self._choice.text, delta.text, block.key, None
@@ -148,7 +133,6 @@ class AnthropicParser:
                 return self._blocks.add_server_arguments, delta.partial_json, block, None
             return self._choice.arguments, delta.partial_json, block.key, None
         return (self._choice.reasoning, delta.thinking, block.key, "text") if isinstance(delta, ThinkingDelta) else None
->>>>>>> plain
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
