@@ -10,6 +10,7 @@ contain these same events, uses this parser.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
 import msgspec

@@ -9,9 +9,9 @@ This module must not depend on canonical ids, on the completeness of JSON, on hi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import NoneType
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -49,6 +49,8 @@ from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["CohereParser", "create_parser"]
 
+PlainDelta: TypeAlias = tuple[Callable[..., None], str, Hashable, str | None]
+
 _decode = DECODER.decode
 #: The one field of the message that an event has an increment of.
 _FIELD_OF_EVENT = {
@@ -72,14 +74,18 @@ def create_parser(sink: Sink, traits: Traits) -> CohereParser:
 class CohereParser:
     """A parser of one v2 chat stream, or of a body that was not streamed."""
 
-    __slots__ = ("_choice", "_sink")
+    padding: ClassVar[None] = None
+
+    __slots__ = ("_choice", "_plain", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
+        self._plain: PlainDelta | None = None  # the last frame, if it was nothing but a delta
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
+        self._plain = None
         if name == b"error":
             self._parse_slow(name, data)
             return
@@ -97,9 +103,11 @@ class CohereParser:
                 if index is not None and content.__class__ is ContentDelta:
                     text, thinking = content.text, content.thinking
                     if text and thinking is None:
+                        self._plain = self._choice.text, text, ("content", index), None
                         self._choice.text(text, ("content", index))
                         return
                     if thinking and text is None:
+                        self._plain = self._choice.reasoning, thinking, ("content", index), "text"
                         self._choice.reasoning(thinking, "text", ("content", index))
                         return
             elif kind == "tool-call-delta":
@@ -107,13 +115,19 @@ class CohereParser:
                 if index is not None and call.__class__ is CallDelta and call.id is None:
                     function = call.function
                     if function is not None and function.name is None and function.arguments:
+                        self._plain = self._choice.arguments, function.arguments, ("call", index), None
                         self._choice.arguments(function.arguments, ("call", index))
                         return
             elif kind == "tool-plan-delta" and message.tool_plan:
+                self._plain = self._choice.reasoning, message.tool_plan, None, "plan"
                 self._choice.reasoning(message.tool_plan, "plan")
                 return
         if not self._read_plain_event(event):
             self._parse_slow(name, data)
+
+    def plain_delta(self) -> PlainDelta | None:
+        """Implement ``PlainParser.plain_delta``."""
+        return self._plain
 
     def _read_plain_event(self, event: Event) -> bool:
         """Read an event that is no delta, without anything unusual; return False if it is to be read as plain data."""
