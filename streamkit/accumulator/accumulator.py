@@ -57,7 +57,6 @@ class Accumulator:
         "_refused_choice",
         "_unknown_chunks",
         "_usage_size",
-        "keep",
         "state",
         "terminated",
         "total_usage",
@@ -81,7 +80,6 @@ class Accumulator:
             recover_trailing_junk=recover_trailing_junk,
             repair_arguments=repair_arguments,
         )
-        self.keep: Callable[[int], bool] = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None
         self.terminated: bool = False
         self._usage_size = 0
@@ -91,7 +89,7 @@ class Accumulator:
         self._other_choices: dict[int, Choice] | None = None  # most turns have only one
         # Of another turn: what a chunk has for choices beyond the limit has no events here.
         self._refused_choice: Choice | None = None
-        self.state.join_hooks.append(self._first_choice.join_parts)
+        self.state.first_texts = self._first_choice
 
     # ---------------------------------------------------------------- the sink
 
@@ -118,7 +116,7 @@ class Accumulator:
                     self._refused_choice = Accumulator(self.state.provider_name, self.state.traits).choice(0)
                 return self._refused_choice
             choice = others[index] = Choice(self.state, index)
-            self.state.join_hooks.append(choice.join_parts)
+            self.state.other_texts += (choice.join_parts,)
             self.state.keep(OBJECT_SIZE)
         return choice
 
@@ -185,9 +183,13 @@ class Accumulator:
         """Implement ``Sink.unknown_field``."""
         self.state.report_unknown_field(name, value)
 
+    def keep(self, size: int) -> bool:
+        """Implement ``Sink.keep``."""
+        return self.state.keep(size)
+
     def join_with(self, join: Callable[[], int]) -> None:
         """Implement ``Sink.join_with``."""
-        self.state.join_hooks.append(join)
+        self.state.other_texts += (join,)
 
     def unknown(self, raw: object) -> None:
         """Implement ``Sink.unknown``."""
@@ -303,7 +305,7 @@ class Accumulator:
             )
         for choice in non_empty:
             choice.emit_finished(may_execute=state.error is None)
-        state.join_hooks.clear()  # nothing grows any more, and the hooks refer back to what refers to the state
+        state.first_texts, state.other_texts = None, ()  # nothing grows any more, and they refer back to the state
 
 
 _TEXT_FIELDS = ("id", "name", "args", "arguments_delta")

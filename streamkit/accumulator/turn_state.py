@@ -36,6 +36,13 @@ class Arguments(Protocol):
         """The characters of its arguments."""
 
 
+class GrowingTexts(Protocol):
+    """Texts that still grow."""
+
+    def join_parts(self) -> int:
+        """Join their short parts; return the number of these."""
+
+
 class TurnState:
     """The values that the accumulator, its choices and their trackers read and change together.
 
@@ -54,19 +61,21 @@ class TurnState:
         "_limit_reported",
         "_reserved_ids",
         "_unknown_fields",
+        "_warnings",
         "check_at",
         "done",
         "endpoint",
         "error",
         "events",
+        "first_texts",
         "has_started",
         "http_status",
         "input_ended",
-        "join_hooks",
         "limits",
         "longest_arguments",
         "metadata",
         "model",
+        "other_texts",
         "provider_name",
         "recover_trailing_junk",
         "repair_arguments",
@@ -76,7 +85,6 @@ class TurnState:
         "traits",
         "turn_choice",
         "turn_key",
-        "warnings",
     )
 
     def __init__(
@@ -96,7 +104,7 @@ class TurnState:
         self.recover_trailing_junk: bool = recover_trailing_junk
         self.repair_arguments: bool = repair_arguments
         self.events: list[TurnEvent] = []  # taken or emptied by the caller of the accumulator
-        self.warnings: list[StreamWarning] = []
+        self._warnings: list[StreamWarning] | None = None  # most turns have none, nor texts of other choices
         self.error: StreamError | None = None
         self.has_started: bool = False  # the event of the response's start was emitted
         self.response_id: str | None = None
@@ -113,10 +121,18 @@ class TurnState:
         self._limit_reported = False
         self.size: int = 0  # what counts against Limits.text
         self.check_at: int = min(limits.text, UNJOINED)  # beyond this size the limit is checked and texts are joined
-        self.join_hooks: list[Callable[[], int]] = []  # join the short parts of texts that grow; return their number
+        self.first_texts: GrowingTexts | None = None  # those of choice 0
+        self.other_texts: tuple[Callable[[], int], ...] = ()  # functions that join their short parts
         self.longest_arguments: int = 0  # the characters of the longest arguments that still grow
-        self._reserved_ids: set[str] | None = None
+        self._reserved_ids: dict[str, None] | None = None  # no set, which the garbage collector would look at
         self._unknown_fields: set[str] | None = None  # bounded by MAX_WARNINGS
+
+    @property
+    def warnings(self) -> list[StreamWarning]:
+        """The warnings so far."""
+        if self._warnings is None:
+            self._warnings = []
+        return self._warnings
 
     def begin_choice(self, index: int) -> None:
         """Record that a choice sent its first block or finish (docs/rules.md, "The turn's choice")."""
@@ -201,11 +217,12 @@ class TurnState:
         if len(message) > MAX_MESSAGE:
             message = f"{message[:MAX_MESSAGE]} ..."
         kept = warning = msgspec.structs.replace(warning, message=message)
-        if len(self.warnings) <= MAX_WARNINGS:
-            if len(self.warnings) == MAX_WARNINGS:
+        warnings = self.warnings
+        if len(warnings) <= MAX_WARNINGS:
+            if len(warnings) == MAX_WARNINGS:
                 more: TurnWarningCode = "more_warnings"
                 kept = StreamWarning(more, f"more than {MAX_WARNINGS} warnings; the rest is not kept")
-            self.warnings.append(kept)
+            warnings.append(kept)
             self.events.append(Warned(kept.code, kept.message, choice))
             self.keep(WARNING_SIZE + len(kept.message))
         return warning
@@ -256,10 +273,10 @@ class TurnState:
         if self.size > limits.text:
             self.report_limit(f"what is kept of the response exceeds {limits.text} characters")
         self.longest_arguments = 0
-        parts = 0
-        for join in self.join_hooks:
+        parts = 0 if self.first_texts is None else self.first_texts.join_parts()
+        for join in self.other_texts:
             parts += join()
-        # Longer parts may wait longer. The hooks look at each open call, so the next check is further away for many.
+        # Longer parts may wait longer. Each call is looked at, so the next check is further away for many.
         more = (UNJOINED if parts * 8 > UNJOINED else 4 * UNJOINED) + OBJECT_SIZE * self._call_count
         self.check_at = min(limits.text, self.size + min(more, limits.arguments - self.longest_arguments))
 
@@ -314,16 +331,16 @@ class TurnState:
 
     def reserve_ids(self, canonical_ids: Iterable[str]) -> None:
         """Reserve the canonical ids of earlier turns, which no ``hist_tool_`` id of the wire may repeat."""
-        self._reserved_ids = {*(self._reserved_ids or ()), *canonical_ids}
+        self._reserved_ids = {**(self._reserved_ids or {}), **dict.fromkeys(canonical_ids)}
 
     def reserve_id(self, canonical_id: str) -> bool:
         """Reserve a canonical id in this turn; return False if a call already has it."""
         reserved = self._reserved_ids
         if reserved is None:
-            reserved = self._reserved_ids = set()
+            reserved = self._reserved_ids = {}
         if canonical_id in reserved:
             return False
-        reserved.add(canonical_id)
+        reserved[canonical_id] = None
         return True
 
 

@@ -279,10 +279,11 @@ class Turn(ChoiceView):
                 self._chunks += 1
                 self._parse(b"", data)
             return self._drain_events()
-        body.unread = iter(body.feed(data))
-        for name, payload in body.unread:
+        unread = iter(body.feed(data))
+        for name, payload in unread:
             self._parse(name, payload)
             if self._state.done:
+                body.unread = unread
                 return self._drain_events()  # what follows the end changes nothing
         framer = body.framer
         if framer is not None and framer.overflow:
