@@ -322,17 +322,20 @@ class Usage(Struct, frozen=True):
 
         Per field the last figure that was sent counts, and a zero never replaces another figure.
         """
-        reports = (
-            (self.input_tokens, later.input_tokens),
-            (self.output_tokens, later.output_tokens),
-            (self.reasoning_tokens, later.reasoning_tokens),
-            (self.cache_read_tokens, later.cache_read_tokens),
-            (self.cache_write_tokens, later.cache_write_tokens),
+        return Usage(
+            later.input_tokens if later.input_tokens or self.input_tokens is None else self.input_tokens,
+            later.output_tokens if later.output_tokens or self.output_tokens is None else self.output_tokens,
+            later.reasoning_tokens
+            if later.reasoning_tokens or self.reasoning_tokens is None
+            else self.reasoning_tokens,
+            later.cache_read_tokens
+            if later.cache_read_tokens or self.cache_read_tokens is None
+            else self.cache_read_tokens,
+            later.cache_write_tokens
+            if later.cache_write_tokens or self.cache_write_tokens is None
+            else self.cache_write_tokens,
+            later.raw,
         )
-        prompt, output, reasoning, read, written = [
-            last if last or before is None else before for before, last in reports
-        ]
-        return Usage(prompt, output, reasoning, read, written, later.raw)
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:

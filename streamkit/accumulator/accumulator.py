@@ -7,7 +7,7 @@ in ``choice``; what all choices share is in ``turn_state``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -28,6 +28,9 @@ __all__ = ["Accumulator", "process_tool_call_chunk"]
 MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
 
 _PLAIN = frozenset({int, str, type(None)})
+_PLAIN_NESTED = _PLAIN | {bool, float, dict}
+_TEXTS = frozenset({str})
+_MOST_OBJECTS = 16  # of a report of usage that are compared with these
 
 TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
 
@@ -45,18 +48,19 @@ class Accumulator:
 
     Attributes:
         state: what all choices share: events, warnings, the error, limits, the turn's identity.
+        first_choice: choice 0.
         total_usage: the tokens counted so far.
         terminated: the wire's own terminator was seen.
     """
 
     __slots__ = (
         "__weakref__",
-        "_first_choice",
         "_is_recognized",
         "_other_choices",
         "_refused_choice",
         "_unknown_chunks",
         "_usage_size",
+        "first_choice",
         "state",
         "terminated",
         "total_usage",
@@ -75,8 +79,8 @@ class Accumulator:
         self.state: TurnState = TurnState(
             provider_name,
             traits or WireTraits(),
-            turn_key=turn_key,
-            limits=limits or DEFAULT_LIMITS,
+            turn_key,
+            limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
             repair_arguments=repair_arguments,
         )
@@ -85,11 +89,11 @@ class Accumulator:
         self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
-        self._first_choice = Choice(self.state, 0)
+        self.first_choice: Choice = Choice(self.state, 0)
         self._other_choices: dict[int, Choice] | None = None  # most turns have only one
         # Of another turn: what a chunk has for choices beyond the limit has no events here.
         self._refused_choice: Choice | None = None
-        self.state.first_texts = self._first_choice
+        self.state.first_texts = self.first_choice
 
     # ---------------------------------------------------------------- the sink
 
@@ -104,7 +108,7 @@ class Accumulator:
             number = normalize_index(index)
             index = number if isinstance(number, int) and number >= 0 else 0
         if index == 0:
-            return self._first_choice
+            return self.first_choice
         others = self._other_choices
         if others is None:
             others = self._other_choices = {}
@@ -142,9 +146,8 @@ class Accumulator:
         """Implement ``Sink.usage``."""
         raw = usage.raw
         size, nesting = measure_json(raw)
-        # It is stored, so it must be JSON data, without NaN. Most reports are an object of integers and texts.
-        is_plain = raw is None or (raw.__class__ is dict and _PLAIN.issuperset(map(type, raw.values())))
-        if not is_plain or nesting == inf:
+        is_plain = raw.__class__ is dict and _PLAIN.issuperset(map(type, raw.values()))
+        if not is_plain and raw is not None and (nesting > _MOST_OBJECTS or not _is_json_data(raw)):
             raw = to_json_data(raw, describe_object, deepest=STORED_NESTING)
             if raw is not usage.raw:
                 usage, size = msgspec.structs.replace(usage, raw=raw), measure_json(raw)[0]
@@ -206,13 +209,13 @@ class Accumulator:
     @property
     def choices(self) -> list[Choice]:
         """Choice 0, and the others that sent anything, in the order in which they began."""
-        return [self._first_choice, *self._other_choices.values()] if self._other_choices else [self._first_choice]
+        return [self.first_choice, *self._other_choices.values()] if self._other_choices else [self.first_choice]
 
     @property
     def turn_choice(self) -> Choice:
         """The choice whose content is the turn's: 0 if it sent anything, else the first that did."""
         others = self._other_choices
-        return others.get(self.state.turn_choice, self._first_choice) if others else self._first_choice
+        return others.get(self.state.turn_choice, self.first_choice) if others else self.first_choice
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -245,9 +248,10 @@ class Accumulator:
 
     def is_recognized(self) -> bool:
         """Return True if one of the chunks fed so far had this wire's format. Usage and terminators prove nothing."""
-        first = self._first_choice
-        has_content = bool(first.blocks) or first.provider_finish is not None or bool(self._other_choices)
-        return self._is_recognized or has_content
+        if not self._is_recognized:
+            first = self.first_choice
+            self._is_recognized = bool(first.blocks) or first.provider_finish is not None or bool(self._other_choices)
+        return self._is_recognized
 
     def unrecognized_error(self) -> StreamError:
         """Return the error of a stream that ends without a chunk of this wire."""
@@ -276,16 +280,16 @@ class Accumulator:
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
             state.record_warning(StreamWarning("other_choice", message), number)
-            sources, self._first_choice.early_citations = self._first_choice.early_citations, None
+            sources, self.first_choice.early_citations = self.first_choice.early_citations, None
             self.turn_choice.add_citations(sources or ())  # they came beside the choices
         choices = non_empty = self.choices
-        if len(choices) > 1:
+        if self._other_choices:
             in_order = sorted(choices, key=attrgetter("index"))
             sent = [choice for choice in in_order if choice.blocks or choice.provider_finish is not None]
             non_empty = sent or in_order[:1]
         has_unfinished = False
         for choice in choices:
-            is_sent = choice in non_empty
+            is_sent = choices is non_empty or choice in non_empty
             choice.close(confirmed=confirmed and is_sent)  # what was not sent has no finish
             if is_sent and choice.effective_finish is None:
                 has_unfinished = True
@@ -306,6 +310,16 @@ class Accumulator:
         for choice in non_empty:
             choice.emit_finished(may_execute=state.error is None)
         state.first_texts, state.other_texts = None, ()  # nothing grows any more, and they refer back to the state
+
+
+def _is_json_data(report: Any) -> bool:
+    """Return True if it is an object of texts, numbers and such objects; False if it may be no JSON data to store."""
+    kinds = {*map(type, report.values())} if report.__class__ is dict else None
+    if kinds is None or not kinds <= _PLAIN_NESTED or not _TEXTS.issuperset(map(type, report)):
+        return False
+    if float in kinds and not isfinite(sum([value for value in report.values() if value.__class__ is float])):
+        return False
+    return dict not in kinds or all(_is_json_data(value) for value in report.values() if value.__class__ is dict)
 
 
 _TEXT_FIELDS = ("id", "name", "args", "arguments_delta")

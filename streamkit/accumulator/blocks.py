@@ -160,7 +160,12 @@ class ToolCallBuilder:
 
     def append(self, text: str) -> None:
         """Append the next part of the argument text, which is not empty."""
-        if text[0] == "{" and self.size > self.restart_offset and len(text) >= self.size - self.restart_offset:
+        if (
+            self.parts
+            and text[0] == "{"
+            and self.size > self.restart_offset
+            and len(text) >= self.size - self.restart_offset
+        ):
             # A delta that begins with all of the text in force may be the arguments sent again, as vLLM's last flush
             # does (vllm-project/vllm#42167). A shorter one cannot be, so comparing costs no more than the delta itself.
             if text.startswith(self._last_text(self.size - self.restart_offset)):

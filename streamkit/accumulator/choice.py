@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder, merge_metadata, new_metadata
+from streamkit.accumulator.blocks import (
+    Block,
+    ChoiceBlockKind,
+    ToolCallBuilder,
+    join_parts,
+    merge_metadata,
+    new_metadata,
+)
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
@@ -176,7 +183,8 @@ class Choice:
             elif text:
                 self._last_text = block
         if text:
-            text, block.half = join_half(block.half, text)
+            if block.half or not text.isascii():
+                text, block.half = join_half(block.half, text)
             self._emit_text(block, text)
         is_fast = bool(block.parts) and not block.half
         self._open_text = block if is_fast and kind == "text" else None
@@ -372,17 +380,19 @@ class Choice:
 
     def open_block(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> Block:
         """Open a block after the others, and return it."""
-        self._state.start_response()
-        if not self.blocks:
-            self._state.begin_choice(self.index)
+        state, blocks = self._state, self.blocks
+        if not state.has_started:
+            state.start_response()
+        if not blocks:
+            state.begin_choice(self.index)
         last = self._last
         if last is not None and last.key is None and (kind != "file" or key is None):
             self._emit_end(last)  # but a file in several deltas arrives between those of a text
         if key is not None and (previous := self._find_block(key)) is not None:
             self._emit_end(previous)
-        self._state.keep(OBJECT_SIZE + (len(key) if isinstance(key, str) else 0))
-        block = self._last = Block(kind, len(self.blocks), key, detail)
-        self.blocks.append(block)
+        state.keep(OBJECT_SIZE + len(key) if key.__class__ is str else OBJECT_SIZE)
+        block = self._last = Block(kind, len(blocks), key, detail)
+        blocks.append(block)
         if key is not None:
             first = self._first_keyed
             if first is None:
@@ -415,13 +425,10 @@ class Choice:
             block.half = ""
             self._emit_text(block, "\ufffd")
         block.is_ended = True
-        _ = block.text  # joins its parts, as no more will come
-        metadata = dict(block.metadata or ())
-        signature = metadata.get("signature")
-        if isinstance(signature, str):
-            del metadata["signature"]
-        else:
-            signature = None
+        join_parts(block.parts, 0)  # no more will come
+        metadata, signature = dict(block.metadata or ()), None
+        if metadata.get("signature").__class__ is str:
+            signature = metadata.pop("signature")
         self._state.events.append(BlockEnded(block.kind, block.number, signature, metadata, self.index))
 
     # ---------------------------------------------------------------- the end
@@ -436,7 +443,7 @@ class Choice:
             if not block.is_ended:
                 block.is_cut = True
                 self._emit_end(block)
-        finish, tracker = self.provider_finish, self._tracker
+        finish, tracker, calls = self.provider_finish, self._tracker, self._calls
         confirmed = confirmed or finish is not None
         if tracker is not None:
             tracker.end_all()
@@ -445,12 +452,12 @@ class Choice:
         if self.early_citations:  # of a response without text
             self.open_block("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".
-        if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
+        if not confirmed or (finish is None and not all(call.state == "complete" for call in calls)):
             return
         reason: FinishReason = finish.reason if finish is not None else "stop"
-        if reason == "stop" and self._calls:
+        if reason == "stop" and calls:
             reason = "tool_calls"
-        elif reason == "tool_calls" and not self._calls:
+        elif reason == "tool_calls" and not calls:
             reason, message = "stop", "the finish reason is tool calls, but the wire sent no call"
             self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)
         self.effective_finish = Finish(reason, finish.raw if finish is not None else None)
@@ -463,7 +470,7 @@ class Choice:
         """
         finish, state = self.effective_finish, self._state
         if finish is not None:
-            if may_execute and finish_row(finish).runs_calls:
+            if may_execute and self._calls and finish_row(finish).runs_calls:
                 self.executable = [call for call in self._calls if call.state == "complete"]
             state.start_response()
             state.events.append(Finished(finish.reason, finish.raw, self.index, dict(state.metadata)))

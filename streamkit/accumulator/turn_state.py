@@ -91,9 +91,9 @@ class TurnState:
         self,
         provider_name: str,
         traits: WireTraits,
-        *,
         turn_key: str | None,
         limits: Limits,
+        *,
         recover_trailing_junk: bool,
         repair_arguments: bool,
     ) -> None:

@@ -117,7 +117,7 @@ class Turn(ChoiceView):
         used_ids: Iterable[str] = (),
     ) -> None:
         self.provider: Provider = providers.get(provider)
-        self._accumulator = Accumulator(
+        self._accumulator = accumulator = Accumulator(
             self.provider.name,
             self.provider.traits,
             turn_key=turn_key,
@@ -125,10 +125,11 @@ class Turn(ChoiceView):
             recover_trailing_junk=recover_trailing_junk,
             repair_arguments=repair_arguments,
         )
-        super().__init__(self._accumulator.choice(0), self._accumulator.state)
+        self._own_choice, self._state = accumulator.first_choice, accumulator.state
         if endpoint:
             self._state.endpoint = normalize_endpoint(endpoint)
-        self._state.requested_model = model or None
+        if model:
+            self._state.requested_model = model
         if used_ids:
             self._state.reserve_ids(used_ids)
         if tools is not None and (isinstance(tools, str) or not all(isinstance(name, str) for name in tools)):
@@ -139,7 +140,7 @@ class Turn(ChoiceView):
             from streamkit.reading.leaked_markup import MarkupSink  # few turns need it
 
             self._markup = MarkupSink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
-        self._parser = cast("Parser", None)  # until there is input: a turn may wait for its response
+        self._parser: Parser = None  # type: ignore[assignment]  # until there is input: it may wait for its response
         self._template: FrameTemplate | None = None  # once a block had more than a few deltas
         self._read_plain: Callable[[bytes], bool] | None = None  # reads a frame of the template's form
         self._unlearned: int | None = None  # reads until a template is learned; None: none will be learned
@@ -253,7 +254,9 @@ class Turn(ChoiceView):
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
         kind: Literal["bytes", "dict", "object"] = "object"
-        if isinstance(data, (bytes, bytearray, memoryview)):
+        if data.__class__ is bytes:
+            kind = "bytes"
+        elif isinstance(data, (bytes, bytearray, memoryview)):
             kind, data = "bytes", bytes(data)
         elif isinstance(data, dict):
             kind = "dict"
@@ -305,7 +308,7 @@ class Turn(ChoiceView):
                 self._parser.chunk(chunk)
         except (ValueError, RecursionError) as error:
             self._state.fail_value(error)
-        if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
+        if not self._accumulator.is_recognized() and chunk and len(self._first_chunks) < HEAD_SIZE:
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
     def _report_overflow(self, framer: Framer) -> None:

@@ -182,6 +182,11 @@ _CACHE_WRITE_FIELDS = (
     "cache_creation_input_tokens",
     "cached_creation_tokens",
 )
+#: Of LiteLLM, with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364), and of Usage of
+#: snowflake.core.
+_RELAYED_CACHE_FIELDS = frozenset(
+    {"cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens"}
+)
 
 
 def _parse_usage(raw: Any) -> Usage | None:
@@ -207,14 +212,13 @@ def _parse_usage(raw: Any) -> Usage | None:
         cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
     if cache_read is None:
         cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
-    # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
-    relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
-    relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
-    if not relayed_write:  # Usage of snowflake.core
-        relayed_write = as_integer(raw.get("cache_write_input_tokens")) or 0
-    cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
-    if prompt is not None and prompt < relayed_read + relayed_write:
-        prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
+    if not _RELAYED_CACHE_FIELDS.isdisjoint(raw):
+        relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
+        relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+        relayed_write = relayed_write or as_integer(raw.get("cache_write_input_tokens")) or 0
+        cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
+        if prompt is not None and prompt < relayed_read + relayed_write:
+            prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
     if isinstance(output_details, dict):
         reasoning = as_integer(output_details.get("reasoning_tokens"))
     if reasoning is None:
