@@ -29,6 +29,7 @@ MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-refer
 
 _PLAIN = frozenset({int, str, type(None)})
 _PLAIN_NESTED = _PLAIN | {bool, float, dict}
+_NO_OBJECT = frozenset({list})
 _TEXTS = frozenset({str})
 _MOST_OBJECTS = 16  # of a report of usage that are compared with these
 
@@ -129,9 +130,9 @@ class Accumulator:
         self._is_recognized = True
         state = self.state
         if response_id and state.response_id is None and state.keep(len(response_id)):
-            state.response_id = join_surrogates(response_id)
+            state.response_id = response_id if response_id.isascii() else join_surrogates(response_id)
         if model and model != state.model and state.keep(len(model)):
-            state.model = join_surrogates(model)
+            state.model = model if model.isascii() else join_surrogates(model)
         if response_id or model:
             state.start_response(facts)
 
@@ -269,7 +270,11 @@ class Accumulator:
         state, confirmed = self.state, self.terminated or complete
         usage = self.total_usage
         if usage is not None and isinstance(usage.raw, dict):
-            total = next((usage.raw[name] for name in TOTAL_FIELDS if name in usage.raw), None)
+            total = None
+            for name in TOTAL_FIELDS:
+                if name in usage.raw:
+                    total = usage.raw[name]
+                    break
             counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
             cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
             # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).
@@ -282,8 +287,9 @@ class Accumulator:
             state.record_warning(StreamWarning("other_choice", message), number)
             sources, self.first_choice.early_citations = self.first_choice.early_citations, None
             self.turn_choice.add_citations(sources or ())  # they came beside the choices
-        choices = non_empty = self.choices
+        choices = non_empty = [self.first_choice]
         if self._other_choices:
+            choices += self._other_choices.values()
             in_order = sorted(choices, key=attrgetter("index"))
             sent = [choice for choice in in_order if choice.blocks or choice.provider_finish is not None]
             non_empty = sent or in_order[:1]
@@ -314,12 +320,16 @@ class Accumulator:
 
 def _is_json_data(report: Any) -> bool:
     """Return True if it is an object of texts, numbers and such objects; False if it may be no JSON data to store."""
-    kinds = {*map(type, report.values())} if report.__class__ is dict else None
-    if kinds is None or not kinds <= _PLAIN_NESTED or not _TEXTS.issuperset(map(type, report)):
-        return False
-    if float in kinds and not isfinite(sum([value for value in report.values() if value.__class__ is float])):
-        return False
-    return dict not in kinds or all(_is_json_data(value) for value in report.values() if value.__class__ is dict)
+    objects = [report]
+    for each in objects:
+        kinds = {*map(type, each.values())} if each.__class__ is dict else _NO_OBJECT
+        if not kinds <= _PLAIN_NESTED or not _TEXTS.issuperset(map(type, each)):
+            return False
+        if float in kinds and not isfinite(sum([value for value in each.values() if value.__class__ is float])):
+            return False
+        if dict in kinds:
+            objects += [value for value in each.values() if value.__class__ is dict]
+    return True
 
 
 _TEXT_FIELDS = ("id", "name", "args", "arguments_delta")

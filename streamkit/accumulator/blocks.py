@@ -321,14 +321,19 @@ class ToolCallBuilder:
         self._parsed_size = self.size
         return parsed
 
-    def set_final(self, state: CallState) -> ToolCall:
-        """Keep the call's value as it is now, because its state is decided; return it."""
+    def set_final(self, state: CallState, parsed: ParsedArguments | None) -> ToolCall:
+        """Keep the call's value as it is now, because its state is decided; return it.
+
+        Args:
+            state: its state.
+            parsed: the argument text in force as it was parsed; None if it was not.
+        """
         self.is_final, self.fast_path = True, False
         metadata = dict(self.metadata)
         for name, value in metadata.items():
             if isinstance(value, list):
                 metadata[name] = list(value)  # it may grow
-        self._final = final = self._create_value(state, metadata)
+        self._final = final = self._create_value(state, metadata, parsed)
         return final
 
     @property
@@ -348,10 +353,9 @@ class ToolCallBuilder:
         final = self.final
         if final is not None:
             return final if final.state == self.state else structs.replace(final, state=self.state, arguments=None)
-        return self._create_value(state or self.state, self.metadata)
+        return self._create_value(state or self.state, self.metadata, self.parsed)
 
-    def _create_value(self, state: CallState, metadata: dict[str, Any]) -> ToolCall:
-        parsed = self.parsed
+    def _create_value(self, state: CallState, metadata: dict[str, Any], parsed: ParsedArguments | None) -> ToolCall:
         text = parsed.text if parsed is not None else self.valid_text
         arguments: Any = None
         partial: dict[str, Any] = {}

@@ -472,7 +472,8 @@ class Choice:
         if finish is not None:
             if may_execute and self._calls and finish_row(finish).runs_calls:
                 self.executable = [call for call in self._calls if call.state == "complete"]
-            state.start_response()
+            if not state.has_started:
+                state.start_response()
             state.events.append(Finished(finish.reason, finish.raw, self.index, dict(state.metadata)))
 
     # ---------------------------------------------------------------- the result

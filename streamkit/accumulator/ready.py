@@ -106,10 +106,12 @@ class ReadyCalls:
             elif not call.parts:
                 if call.ended and not (is_cut_short and call is last_call):
                     self.decide(call, "complete")
-            elif (parsed := self._parse_object(call)) is not None:
-                self.decide(call, "complete", parsed)
-            elif call.is_object_closed() and (parsed := self._parse(call)).state == "complete":
-                self.decide(call, "complete", parsed)
+            else:
+                parsed = self._parse_object(call)
+                if parsed is None and call.is_object_closed():
+                    parsed = self._parse(call)
+                if parsed is not None and parsed.state == "complete":
+                    self.decide(call, "complete", parsed)
 
     def close(self, *, confirmed: bool, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
         """Decide all other calls, because the turn is over (docs/rules.md, "State").
@@ -205,7 +207,7 @@ class ReadyCalls:
                 if self._first_calls.setdefault((call.raw_id, call.name, call.text), call) is not call:
                     self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same {same}")
         self.emit_end(call)
-        final = call.set_final(state)
+        final = call.set_final(state, parsed)
         self._state.events.append(ToolCallReady(final, self._choice))
         return final
 

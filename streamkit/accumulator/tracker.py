@@ -259,8 +259,9 @@ class ToolCallTracker(ReadyCalls):
         state = self._state
         if not state.add_call():
             return
-        self.prepare_decisions()
-        self.follow()
+        if self.calls:
+            self.prepare_decisions()
+            self.follow()
         raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
         if state.refuses_name(name) or not state.keep(len(raw_id or "") + len(name)):
@@ -298,10 +299,13 @@ class ToolCallTracker(ReadyCalls):
         state = self._state
         if self._unstarted:
             self._unstarted = [each for each in self._unstarted if each is not call] or ()
-        call.name = join_surrogates(call.name)
+        if not call.name.isascii():
+            call.name = join_surrogates(call.name)
         canonical_id = call.raw_id
         if not canonical_id or not ids.is_canonical(canonical_id) or not state.reserve_id(canonical_id):
-            turn_key = state.resolve_turn_key()
+            turn_key = state.turn_key
+            if turn_key is None:
+                turn_key = state.resolve_turn_key()
             canonical_id = ids.derived_tool_id(  # also of a truncated hist_tool_ id, or one that another call has
                 provider_name=state.provider_name,
                 raw_id=call.raw_id,
@@ -339,6 +343,8 @@ class ToolCallTracker(ReadyCalls):
             if call.name:
                 self._start(call)
         for call in self.calls:  # ending a call may open another one after it
+            if call.is_end_emitted and call.is_final and call.deltas_match_text and call.possible_repeat is None:
+                continue
             is_nameless = call.ref is None
             if is_nameless:
                 self._start(call)

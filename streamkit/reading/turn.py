@@ -297,6 +297,8 @@ class Turn(ChoiceView):
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
                 self._unlearned = FEWEST_READS
             self._first_chunks = b""
+            events, state.events = state.events, []
+            return events
         return self._drain_events()
 
     def _parse(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:

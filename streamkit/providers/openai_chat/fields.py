@@ -54,6 +54,7 @@ _CODE_FIELDS = ("code", "error_code", "error_type")
 _NO_ERROR = (None, "", 0, "0", 200, "200")
 _response_facts = attrgetter(*RESPONSE_FIELDS)
 _choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
+_NO_FACTS, _NO_CHOICE_FACTS = _response_facts(Chunk()), _choice_facts(ChunkChoice())
 
 
 class ResponseReader:
@@ -64,9 +65,9 @@ class ResponseReader:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._metadata: dict[str, Any] = {}  # the facts that were reported
-        self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
+        self._facts: Any = _NO_FACTS  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
         self._filter_results: dict[str, Any] = {}
-        self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
+        self._choice_facts: Any = _NO_CHOICE_FACTS  # the same of CHOICE_RESPONSE_FIELDS and the last choice
 
     def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
         """Report the usage in Groq's own field, and errors."""
@@ -142,9 +143,10 @@ def start_facts(chunk: Chunk) -> dict[str, Any]:
         known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
         if known:
             facts["x_groq"] = known
-    for name in SOURCE_FIELDS:
-        if isinstance(sources := getattr(chunk, name), list) and sources:
-            facts[name] = sources
+    if chunk.citations or chunk.search_results:
+        for name in SOURCE_FIELDS:
+            if isinstance(sources := getattr(chunk, name), list) and sources:
+                facts[name] = sources
     return facts
 
 
