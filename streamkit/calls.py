@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec.structs import astuple, force_setattr
 
 from streamkit.values.redaction import excerpt_repr, redact_message, redact_value
 
@@ -322,20 +322,10 @@ class Usage(Struct, frozen=True):
 
         Per field the last figure that was sent counts, and a zero never replaces another figure.
         """
-        return Usage(
-            later.input_tokens if later.input_tokens or self.input_tokens is None else self.input_tokens,
-            later.output_tokens if later.output_tokens or self.output_tokens is None else self.output_tokens,
-            later.reasoning_tokens
-            if later.reasoning_tokens or self.reasoning_tokens is None
-            else self.reasoning_tokens,
-            later.cache_read_tokens
-            if later.cache_read_tokens or self.cache_read_tokens is None
-            else self.cache_read_tokens,
-            later.cache_write_tokens
-            if later.cache_write_tokens or self.cache_write_tokens is None
-            else self.cache_write_tokens,
-            later.raw,
-        )
+        fields = zip(astuple(self), astuple(later), strict=True)
+        figures = [last if last or before is None else before for before, last in fields]
+        figures[-1] = later.raw
+        return Usage(*figures)
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:

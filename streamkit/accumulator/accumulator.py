@@ -270,11 +270,7 @@ class Accumulator:
         state, confirmed = self.state, self.terminated or complete
         usage = self.total_usage
         if usage is not None and isinstance(usage.raw, dict):
-            total = None
-            for name in TOTAL_FIELDS:
-                if name in usage.raw:
-                    total = usage.raw[name]
-                    break
+            total = next((usage.raw[name] for name in TOTAL_FIELDS if name in usage.raw), None)
             counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
             cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
             # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).
@@ -287,9 +283,8 @@ class Accumulator:
             state.record_warning(StreamWarning("other_choice", message), number)
             sources, self.first_choice.early_citations = self.first_choice.early_citations, None
             self.turn_choice.add_citations(sources or ())  # they came beside the choices
-        choices = non_empty = [self.first_choice]
-        if self._other_choices:
-            choices += self._other_choices.values()
+        choices = non_empty = self.choices
+        if len(choices) > 1:
             in_order = sorted(choices, key=attrgetter("index"))
             sent = [choice for choice in in_order if choice.blocks or choice.provider_finish is not None]
             non_empty = sent or in_order[:1]

@@ -160,12 +160,7 @@ class ToolCallBuilder:
 
     def append(self, text: str) -> None:
         """Append the next part of the argument text, which is not empty."""
-        if (
-            self.parts
-            and text[0] == "{"
-            and self.size > self.restart_offset
-            and len(text) >= self.size - self.restart_offset
-        ):
+        if text[0] == "{" and self.parts and len(text) >= self.size - self.restart_offset > 0:
             # A delta that begins with all of the text in force may be the arguments sent again, as vLLM's last flush
             # does (vllm-project/vllm#42167). A shorter one cannot be, so comparing costs no more than the delta itself.
             if text.startswith(self._last_text(self.size - self.restart_offset)):
@@ -321,19 +316,14 @@ class ToolCallBuilder:
         self._parsed_size = self.size
         return parsed
 
-    def set_final(self, state: CallState, parsed: ParsedArguments | None) -> ToolCall:
-        """Keep the call's value as it is now, because its state is decided; return it.
-
-        Args:
-            state: its state.
-            parsed: the argument text in force as it was parsed; None if it was not.
-        """
+    def set_final(self, state: CallState) -> ToolCall:
+        """Keep the call's value as it is now, because its state is decided; return it."""
         self.is_final, self.fast_path = True, False
         metadata = dict(self.metadata)
         for name, value in metadata.items():
             if isinstance(value, list):
                 metadata[name] = list(value)  # it may grow
-        self._final = final = self._create_value(state, metadata, parsed)
+        self._final = final = self._create_value(state, metadata)
         return final
 
     @property
@@ -353,9 +343,10 @@ class ToolCallBuilder:
         final = self.final
         if final is not None:
             return final if final.state == self.state else structs.replace(final, state=self.state, arguments=None)
-        return self._create_value(state or self.state, self.metadata, self.parsed)
+        return self._create_value(state or self.state, self.metadata)
 
-    def _create_value(self, state: CallState, metadata: dict[str, Any], parsed: ParsedArguments | None) -> ToolCall:
+    def _create_value(self, state: CallState, metadata: dict[str, Any]) -> ToolCall:
+        parsed = self.parsed
         text = parsed.text if parsed is not None else self.valid_text
         arguments: Any = None
         partial: dict[str, Any] = {}

@@ -209,10 +209,9 @@ class CallIndex:
 
     def _only_open_call(self) -> ToolCallBuilder | None:
         """Return the call that is still open, if there is exactly one."""
-        open_calls: list[ToolCallBuilder] = []
-        possibly_open = self._possibly_open
-        if possibly_open is None:
+        if (possibly_open := self._possibly_open) is None:
             possibly_open = self._possibly_open = self.calls[:]
+        open_calls: list[ToolCallBuilder] = []
         while possibly_open and len(open_calls) < 2:  # two are enough to decide
             call = possibly_open.pop()
             if not call.ended and not call.is_object_closed():

@@ -10,14 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import (
-    Block,
-    ChoiceBlockKind,
-    ToolCallBuilder,
-    join_parts,
-    merge_metadata,
-    new_metadata,
-)
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder, merge_metadata, new_metadata
 from streamkit.accumulator.tracker import ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
@@ -63,7 +56,6 @@ class Choice:
     __slots__ = (
         "_by_key",
         "_calls",
-        "_first_keyed",
         "_first_text",
         "_last",
         "_last_text",
@@ -88,8 +80,7 @@ class Choice:
         self.executable: Sequence[ToolCallBuilder] = ()
         self._tracker: ToolCallTracker | None = None  # made for the first call: many turns have none
         self._calls: Sequence[ToolCallBuilder] = ()  # those of the tracker
-        self._first_keyed: Block | None = None  # the first block with a key
-        self._by_key: dict[Hashable, Block] | None = None  # once there are two of them
+        self._by_key: dict[Hashable, Block] | None = None  # once a block has a key
         self._last: Block | None = None
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
@@ -394,21 +385,14 @@ class Choice:
         block = self._last = Block(kind, len(blocks), key, detail)
         blocks.append(block)
         if key is not None:
-            first = self._first_keyed
-            if first is None:
-                self._first_keyed = block
-            elif self._by_key is None:
-                self._by_key = {first.key: first, key: block}
-            else:
-                self._by_key[key] = block
+            if self._by_key is None:
+                self._by_key = {}
+            self._by_key[key] = block
         return block
 
     def _find_block(self, key: Hashable) -> Block | None:
         """Return the last block that began with a key, None if there is none."""
-        if self._by_key is not None:
-            return self._by_key.get(key)
-        first = self._first_keyed
-        return first if first is not None and first.key == key else None
+        return None if self._by_key is None else self._by_key.get(key)
 
     def join_parts(self) -> int:
         """Join the short parts of the texts that still grow; return their number."""
@@ -425,7 +409,7 @@ class Choice:
             block.half = ""
             self._emit_text(block, "\ufffd")
         block.is_ended = True
-        join_parts(block.parts, 0)  # no more will come
+        _ = block.text  # joins its parts, as no more will come
         metadata, signature = dict(block.metadata or ()), None
         if metadata.get("signature").__class__ is str:
             signature = metadata.pop("signature")
@@ -443,7 +427,7 @@ class Choice:
             if not block.is_ended:
                 block.is_cut = True
                 self._emit_end(block)
-        finish, tracker, calls = self.provider_finish, self._tracker, self._calls
+        finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None
         if tracker is not None:
             tracker.end_all()
@@ -452,12 +436,12 @@ class Choice:
         if self.early_citations:  # of a response without text
             self.open_block("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".
-        if not confirmed or (finish is None and not all(call.state == "complete" for call in calls)):
+        if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
             return
         reason: FinishReason = finish.reason if finish is not None else "stop"
-        if reason == "stop" and calls:
+        if reason == "stop" and self._calls:
             reason = "tool_calls"
-        elif reason == "tool_calls" and not calls:
+        elif reason == "tool_calls" and not self._calls:
             reason, message = "stop", "the finish reason is tool calls, but the wire sent no call"
             self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)
         self.effective_finish = Finish(reason, finish.raw if finish is not None else None)
@@ -472,8 +456,7 @@ class Choice:
         if finish is not None:
             if may_execute and self._calls and finish_row(finish).runs_calls:
                 self.executable = [call for call in self._calls if call.state == "complete"]
-            if not state.has_started:
-                state.start_response()
+            state.start_response()
             state.events.append(Finished(finish.reason, finish.raw, self.index, dict(state.metadata)))
 
     # ---------------------------------------------------------------- the result

@@ -69,13 +69,13 @@ class ReadyCalls:
                 self._followable += (index,)
             elif (parsed := self._parse_object(call)) is not None:
                 if parsed.arguments:
-                    self.decide(call, "complete", parsed)
+                    self.decide(call, "complete")
                 else:
                     self._followable += (index,)
             elif not call.is_object_closed() or call.is_placeholder():
                 self._followable += (index,)
-            elif (parsed := self._parse(call)).state == "complete":
-                self.decide(call, "complete", parsed)
+            elif self._parse(call).state == "complete":
+                self.decide(call, "complete")
 
     def decide_ended(self, call: ToolCallBuilder, parsed: ParsedArguments | None) -> None:
         """Decide a call whose end the wire reported, unless it is empty: then the turn's finish decides.
@@ -106,12 +106,8 @@ class ReadyCalls:
             elif not call.parts:
                 if call.ended and not (is_cut_short and call is last_call):
                     self.decide(call, "complete")
-            else:
-                parsed = self._parse_object(call)
-                if parsed is None and call.is_object_closed():
-                    parsed = self._parse(call)
-                if parsed is not None and parsed.state == "complete":
-                    self.decide(call, "complete", parsed)
+            elif self._parse_object(call) or (call.is_object_closed() and self._parse(call).state == "complete"):
+                self.decide(call, "complete")
 
     def close(self, *, confirmed: bool, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
         """Decide all other calls, because the turn is over (docs/rules.md, "State").
@@ -177,16 +173,10 @@ class ReadyCalls:
             return call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
         return call.parse_arguments(recover_trailing_junk=state.recover_trailing_junk, repair=state.repair_arguments)
 
-    def decide(self, call: ToolCallBuilder, state: CallState, parsed: ParsedArguments | None = None) -> ToolCall:
-        """Set a call's final state and emit it, after its argument text; return its value.
-
-        Args:
-            call: the call.
-            state: its state.
-            parsed: its parsed arguments, if they were needed for that.
-        """
+    def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:
+        """Set a call's final state and emit it, after its argument text; return its value."""
         state = self._within_nesting(call, state)
-        return self._set_final(call, state, self.emit_final_arguments(call, parsed))
+        return self._set_final(call, state, self.emit_final_arguments(call))
 
     def _within_nesting(self, call: ToolCallBuilder, state: CallState) -> CallState:
         """Return the state of a call: ``invalid`` if its arguments are nested too deeply, which ends the turn."""
@@ -207,7 +197,7 @@ class ReadyCalls:
                 if self._first_calls.setdefault((call.raw_id, call.name, call.text), call) is not call:
                     self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same {same}")
         self.emit_end(call)
-        final = call.set_final(state, parsed)
+        final = call.set_final(state)
         self._state.events.append(ToolCallReady(final, self._choice))
         return final
 
@@ -217,20 +207,13 @@ class ReadyCalls:
             call.is_end_emitted = True
             self._state.events.append(ToolCallEnd(call.ref, self._choice))
 
-    def emit_final_arguments(
-        self, call: ToolCallBuilder, parsed: ParsedArguments | None = None
-    ) -> ParsedArguments | None:
+    def emit_final_arguments(self, call: ToolCallBuilder) -> ParsedArguments | None:
         """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it.
-
-        Args:
-            call: the call.
-            parsed: its parsed arguments, if they are known.
 
         Returns:
             The parsed arguments; None for a call of kind ``custom``, whose text is free.
         """
-        if parsed is None and call.kind == "function":
-            parsed = self._parse(call)
+        parsed = self._parse(call) if call.kind == "function" else None
         if call.half and call.ref is not None:
             call.half = ""
             self._state.events.append(ToolCallDelta(call.ref, "\ufffd", self._choice))

@@ -61,7 +61,6 @@ class TurnState:
         "_limit_reported",
         "_reserved_ids",
         "_unknown_fields",
-        "_warnings",
         "check_at",
         "done",
         "endpoint",
@@ -85,6 +84,7 @@ class TurnState:
         "traits",
         "turn_choice",
         "turn_key",
+        "warnings",
     )
 
     def __init__(
@@ -104,7 +104,7 @@ class TurnState:
         self.recover_trailing_junk: bool = recover_trailing_junk
         self.repair_arguments: bool = repair_arguments
         self.events: list[TurnEvent] = []  # taken or emptied by the caller of the accumulator
-        self._warnings: list[StreamWarning] | None = None  # most turns have none, nor texts of other choices
+        self.warnings: list[StreamWarning] = []
         self.error: StreamError | None = None
         self.has_started: bool = False  # the event of the response's start was emitted
         self.response_id: str | None = None
@@ -126,13 +126,6 @@ class TurnState:
         self.longest_arguments: int = 0  # the characters of the longest arguments that still grow
         self._reserved_ids: dict[str, None] | None = None  # no set, which the garbage collector would look at
         self._unknown_fields: set[str] | None = None  # bounded by MAX_WARNINGS
-
-    @property
-    def warnings(self) -> list[StreamWarning]:
-        """The warnings so far."""
-        if self._warnings is None:
-            self._warnings = []
-        return self._warnings
 
     def begin_choice(self, index: int) -> None:
         """Record that a choice sent its first block or finish (docs/rules.md, "The turn's choice")."""
@@ -217,12 +210,11 @@ class TurnState:
         if len(message) > MAX_MESSAGE:
             message = f"{message[:MAX_MESSAGE]} ..."
         kept = warning = msgspec.structs.replace(warning, message=message)
-        warnings = self.warnings
-        if len(warnings) <= MAX_WARNINGS:
-            if len(warnings) == MAX_WARNINGS:
+        if len(self.warnings) <= MAX_WARNINGS:
+            if len(self.warnings) == MAX_WARNINGS:
                 more: TurnWarningCode = "more_warnings"
                 kept = StreamWarning(more, f"more than {MAX_WARNINGS} warnings; the rest is not kept")
-            warnings.append(kept)
+            self.warnings.append(kept)
             self.events.append(Warned(kept.code, kept.message, choice))
             self.keep(WARNING_SIZE + len(kept.message))
         return warning

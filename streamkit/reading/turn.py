@@ -128,8 +128,7 @@ class Turn(ChoiceView):
         self._own_choice, self._state = accumulator.first_choice, accumulator.state
         if endpoint:
             self._state.endpoint = normalize_endpoint(endpoint)
-        if model:
-            self._state.requested_model = model
+        self._state.requested_model = model or None
         if used_ids:
             self._state.reserve_ids(used_ids)
         if tools is not None and (isinstance(tools, str) or not all(isinstance(name, str) for name in tools)):
@@ -254,9 +253,7 @@ class Turn(ChoiceView):
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
         kind: Literal["bytes", "dict", "object"] = "object"
-        if data.__class__ is bytes:
-            kind = "bytes"
-        elif isinstance(data, (bytes, bytearray, memoryview)):
+        if isinstance(data, (bytes, bytearray, memoryview)):
             kind, data = "bytes", bytes(data)
         elif isinstance(data, dict):
             kind = "dict"
@@ -282,8 +279,7 @@ class Turn(ChoiceView):
                 self._chunks += 1
                 self._parse(b"", data)
             return self._drain_events()
-        unread = iter(body.feed(data))
-        for name, payload in unread:
+        for name, payload in (unread := iter(body.feed(data))):
             self._parse(name, payload)
             if self._state.done:
                 body.unread = unread
@@ -297,8 +293,6 @@ class Turn(ChoiceView):
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
                 self._unlearned = FEWEST_READS
             self._first_chunks = b""
-            events, state.events = state.events, []
-            return events
         return self._drain_events()
 
     def _parse(self, name: bytes, chunk: bytes | dict[str, Any]) -> None:
