@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
         _git("worktree", "add", "--detach", "--force", str(base), options.revision)
         try:
             made = list(_make_inputs(options.streams, options.seed, set(filter(None, options.providers.split(",")))))
-            sys.setrecursionlimit(20_000)  # some inputs are nested deeply
+            sys.setrecursionlimit(20_000)  # some inputs are nested more deeply than pickle may follow
             inputs.write_bytes(pickle.dumps([vars(each) for each in made]))
             logs = [_run(tree, inputs, Path(folder, name)) for tree, name in ((base, "a"), (_ROOT, "b"))]
         finally:

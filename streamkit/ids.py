@@ -181,7 +181,7 @@ def normalize_index(index: Any) -> Hashable:
         text = index.strip()
         return int(text.partition(".")[0]) if _INTEGER.fullmatch(text) else text or None
     if isinstance(index, float) and index.is_integer():
-        return normalize_index(int(index))
+        return int(index) if abs(index) < _END_OF_INDEXES else None
     return None if isinstance(index, (bool, float, list, dict)) else index
 
 

@@ -7,7 +7,7 @@ depends on framings and must not depend on any single provider.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -57,7 +57,7 @@ class ResponseBody:
         self.frames: int = 0
         self.is_recognized: bool = False
         self.head: bytes = b""
-        self.unread: Iterator[Frame] = iter(())
+        self.unread: Iterable[Frame] = ()
         self._has_lines = True
 
     def feed(self, data: bytes) -> list[Frame]:

@@ -72,7 +72,7 @@ _TEXT: Final = frozenset({str})
 
 
 def is_plain_json(value: Any) -> bool:
-    """Return True for an object or a list with nothing but texts, integers, true, false, null, and more of these.
+    """Return True for an object or a list of texts, finite numbers, true, false, null, and more of these.
 
     It is a cheap first look: any other value may be JSON data, too.
     """
@@ -85,7 +85,9 @@ def is_plain_json(value: Any) -> bool:
         else:
             return False
         if not _PLAIN.issuperset(map(type, values)):
-            left += [item for item in values if item.__class__ not in _PLAIN]
+            for item in values:
+                if item.__class__ not in _PLAIN and (item.__class__ is not float or not math.isfinite(item)):
+                    left.append(item)
     return True
 
 
