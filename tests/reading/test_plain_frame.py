@@ -93,6 +93,12 @@ def feed(
     return events, turn, frames
 
 
+def together_text(text: str, token: object) -> bytes:
+    """Return a chunk as Together sends it."""
+    choice = {"index": 0, "text": text, "delta": {"token_id": token, "role": "assistant", "content": text}}
+    return sse(json.dumps({"id": "c", "model": "m", "choices": [choice]}))
+
+
 def azure_text(text: str, **filters: Any) -> bytes:
     results = {"hate": {"filtered": False, "severity": "safe"}, **filters}
     return sse(
@@ -144,6 +150,10 @@ LEARNED = {
     "padding that may be empty": (
         "openai_chat",
         [chat_text(w, obfuscation="x" * (n % 3)) for n, w in enumerate(WORDS)],
+    ),
+    "a number between the text and its repetition": (
+        "openai_chat",
+        [together_text(word, n**3) for n, word in enumerate(WORDS, 1)],
     ),
     "filters that found nothing": ("openai_chat", [azure_text(word) for word in WORDS]),
     "a part of thinking": ("openai_chat", [chat({"content": [thinking(word)]}) for word in WORDS]),
@@ -213,8 +223,36 @@ def test_what_differs_within_a_run_is_read_by_the_parser(name: str, monkeypatch:
 ARGUMENTS = ["{", '{"a":1}', '{"b":"', "\\", '\\"', "\\u00e9", "}", "é", " ", '{"text":"']
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "01",
+        "1.5",
+        "-1",
+        "1e3",
+        "1" * 30,
+        "1" * 5000,
+        "null",
+        '"a"',
+        "[1]",
+        "",
+        '{"a":1}',
+        " 1",
+        "\n1",
+        "1\n",
+        "\r1",
+        "0",
+    ],
+)
+def test_a_number_that_is_none_is_read_by_the_parser(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = [together_text(word, n) for n, word in enumerate(WORDS, 1)]
+    other = together_text(" other", "@").replace(b'"@"', value.encode())
+    for frame in (other, other.replace(b'"token_id": ' + value.encode(), b""), run[0].replace(b'"token_id": 1', b"")):
+        compare("openai_chat", [*run, frame, *run], monkeypatch)
+
+
 @pytest.mark.parametrize("place", [b'\n"@"', b'"@"\n', b'\r"@"', b' "@" '])
-@pytest.mark.parametrize("name", ["padding", "a detail that repeats the reasoning", "text", "spaces"])
+@pytest.mark.parametrize("name", ["padding", "a number between the text and its repetition", "text", "spaces"])
 def test_a_line_end_next_to_the_text_ends_the_frame(place: bytes, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     provider, run = LEARNED[name]
     other = run[-1].replace(b'" word59"', place.replace(b"@", b" word60"))

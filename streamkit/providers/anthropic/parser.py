@@ -77,6 +77,7 @@ class AnthropicParser:
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
     padding: ClassVar[None] = None
+    unread_number: ClassVar[None] = None
 
     __slots__ = (
         "_billed",
