@@ -154,7 +154,16 @@ class EventStreamFramer:
                 texts = _parse_headers(headers)
                 if texts is None:
                     return self._stop(frames, "the headers of a message are invalid", data, at, total)
-                name, payload = self._frame(headers, texts, payload)
+                kind = texts.get(b":message-type", b"event")
+                if kind == b"exception":
+                    name = EXCEPTION + texts.get(b":exception-type", b"")
+                elif kind == b"error":
+                    name = EXCEPTION + texts.get(b":error-code", b"")
+                    payload = payload or texts.get(b":error-message", b"")
+                else:
+                    name = texts.get(b":event-type", b"")
+                    if len(self._names) < _MOST_NAMES:
+                        self._names[headers] = name
             frames.append((name, payload))
             at += total
         if at < end:
@@ -167,18 +176,6 @@ class EventStreamFramer:
         """Return nothing: a message ends by its length or not at all. An unfinished one remains in ``pending``."""
         self._closed, self._at_start = True, False
         return []
-
-    def _frame(self, headers: bytes, texts: dict[bytes, bytes], payload: bytes) -> Frame:
-        """Return the name and the payload of a message; the name of an event is cached."""
-        kind = texts.get(b":message-type", b"event")
-        if kind == b"exception":
-            return EXCEPTION + texts.get(b":exception-type", b""), payload
-        if kind == b"error":
-            return EXCEPTION + texts.get(b":error-code", b""), payload or texts.get(b":error-message", b"")
-        name = texts.get(b":event-type", b"")
-        if len(self._names) < _MOST_NAMES:
-            self._names[headers] = name
-        return name, payload
 
     def _stop(self, frames: list[Frame], error: str, data: bytes, at: int, size: int) -> list[Frame]:
         """Stop at an invalid message, of which *size* bytes are certainly its own."""

@@ -85,9 +85,8 @@ def is_plain_json(value: Any) -> bool:
         else:
             return False
         if not _PLAIN.issuperset(map(type, values)):
-            for item in values:
-                if item.__class__ not in _PLAIN and (item.__class__ is not float or not math.isfinite(item)):
-                    left.append(item)
+            others = [item for item in values if item.__class__ not in _PLAIN]
+            left += [item for item in others if item.__class__ is not float or not math.isfinite(item)]
     return True
 
 

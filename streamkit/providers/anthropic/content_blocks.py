@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
-from streamkit.json_text import json_size
+from streamkit.json_text import json_size, measure_json
 from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
 from streamkit.providers.decoding.decoding import (
     BLOCK_SIZE,
@@ -96,7 +96,7 @@ class OpenBlock:
         self.raw: Json = raw
         self.parts: dict[str, list[str]] | None = None
         self.size: int = 0
-        self.is_finalized: bool = kind in (TEXT, THINKING, SERVER_RESULT)
+        self.is_finalized: bool = kind < CALL or kind == SERVER_RESULT
         self.server_call: tuple[str | None, str] = _NO_CALL
 
     def parts_of(self, field: str) -> list[str]:
@@ -225,7 +225,7 @@ class AnthropicBlockReader:
     def _add(self, index: Hashable, kind: int, raw: Json, kept: Json = _NOT_KEPT) -> OpenBlock:
         block = self._latest = OpenBlock(self._block_count, kind, kept)
         self._block_count += 1
-        self._sink.keep(BLOCK_SIZE + json_size(raw))
+        self._sink.keep(BLOCK_SIZE + measure_json(raw)[0])
         self.by_index[("unindexed", block.key) if index is None else index] = block
         return block
 

@@ -30,7 +30,6 @@ from streamkit.providers.cohere.schema import (
     ContentDelta,
     Event,
     Json,
-    MessageDelta,
 )
 from streamkit.providers.cohere.traits import FINISH_REASONS
 from streamkit.providers.decoding.decoding import (
@@ -63,7 +62,6 @@ _FIELD_OF_EVENT = {
 }
 #: The kinds of content. A delta has no ``type``.
 _CONTENT_KINDS = (None, "", "text", "thinking")
-_NO_TEXT = (None, "")
 
 
 def create_parser(sink: Sink, traits: Traits) -> CohereParser:
@@ -140,8 +138,24 @@ class CohereParser:
                 self._choice.end_block(("content", index))
             elif kind == "citation-end":
                 self._sink.heartbeat()
+            elif message is None:
+                return False
+            elif kind == "tool-call-start":
+                call = message.tool_calls
+                if not isinstance(call, CallDelta) or (function := call.function) is None:
+                    return False
+                call_id, name, text = call.id or None, function.name or None, function.arguments or ""
+                self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=("call", index)))
+            elif kind == "content-start":
+                content = message.content
+                if not isinstance(content, ContentDelta) or content.type not in _CONTENT_KINDS:
+                    return False
+                return not (content.text or content.thinking)
+            elif kind == "citation-start":
+                for _, citation in _numbered(message.citations):
+                    self._choice.citation(citation)
             else:
-                return message is not None and self._read_plain_start(kind, index, message)
+                return False
         elif kind == "message-start" and message is not None:
             if message.content or message.tool_plan or message.tool_calls or message.citations not in (None, "", []):
                 return False
@@ -153,26 +167,6 @@ class CohereParser:
         else:
             return False
         return True
-
-    def _read_plain_start(self, kind: str, index: int, message: MessageDelta) -> bool:
-        """Read the start of a content, a call or a citation, if there is nothing unusual in it."""
-        if kind == "tool-call-start":
-            call = message.tool_calls
-            if not isinstance(call, CallDelta) or (function := call.function) is None:
-                return False
-            call_id, name, text = call.id or None, function.name or None, function.arguments or ""
-            self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=("call", index)))
-            return True
-        if kind == "content-start":
-            content = message.content
-            if not isinstance(content, ContentDelta) or content.type not in _CONTENT_KINDS:
-                return False
-            return content.text in _NO_TEXT and content.thinking in _NO_TEXT
-        if kind == "citation-start":
-            for _, citation in _numbered(message.citations):
-                self._choice.citation(citation)
-            return True
-        return False
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a body that was not streamed."""
