@@ -160,9 +160,10 @@ class CallTasks:
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by number: those that have not ended in order, on asyncio
         self._started = 0
         self._running = 0  # how many have not ended, on trio
-        self._ended = anyio.Event()  # set when the last one has ended once closed, on trio
+        self._ended: anyio.Event | None = None  # set when the last one has ended, on trio
         self._to_begin: deque[int] = deque()  # positions of started calls whose tasks have not begun, on trio
-        self.is_closed = False  # no further call starts, nor one whose task has not begun
+        self.is_cancelled: bool = self._deadline == -math.inf  # that task is, at the creation of this object
+        self.is_closed: bool = False  # no further call starts, nor one whose task has not begun
 
     def start(self, position: int) -> None:
         """Start a call; do nothing once closed."""
@@ -190,6 +191,7 @@ class CallTasks:
                     if self._event_loop is not None:
                         _, pending = await asyncio.wait(pending)
                     else:
+                        self._ended = anyio.Event()
                         await self._ended.wait()
             except asyncio.CancelledError as error:  # asyncio's own cancel() ignores shields
                 interruption = error
@@ -207,7 +209,7 @@ class CallTasks:
             pass  # a failure that was reported, or trio's report that a tool has left its task in disorder
         finally:
             self._running -= 1
-            if self.is_closed and not self._running:
+            if self._ended is not None and not self._running:
                 self._ended.set()
 
     async def _run_in_order(self, position: int) -> None:

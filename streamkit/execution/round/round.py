@@ -317,10 +317,11 @@ class Round:
         """
         if not self.closed:
             raise UsageError("the turn is open: close() it before its calls are run")
-        if missing := self.open_positions:
-            raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
+        results = self.results_so_far
+        if len(results) < len(self.calls):
+            raise UsageError(f"{len(self.calls) - len(results)} of {len(self.calls)} calls have no result yet")
         update = build_thread_update(
-            self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks, self._options
+            self.assistant, results, self._provider, self._layout, self._callbacks, self._options
         )
         update.warnings[:0] = [*self._warnings, *warnings]
         return update
