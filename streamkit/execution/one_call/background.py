@@ -155,7 +155,6 @@ class CallTasks:
         self._failed = failed
         self._context = contextvars.copy_context()  # a task inherits that of its starter, which may be another call's
         self._deadline = anyio.current_effective_deadline()
-        self._run_call = self._run_one if self._deadline == math.inf else self._run_in_time
         self._event_loop = asyncio_event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by number: those that have not ended in order, on asyncio
         self._started = 0
@@ -172,14 +171,18 @@ class CallTasks:
         if self._event_loop is not None:
             # Not by the event loop's factory: an eager one would run the tool here, at the end of another call.
             self._started = number = self._started + 1
-            work, context = self._run_call(position, number), self._context.copy()
-            self._tasks[number] = asyncio.Task(work, loop=self._event_loop, context=context)
+            work = self._run_call(position, number)
+            self._tasks[number] = asyncio.Task(work, loop=self._event_loop, context=self._context.copy())
         else:
             import trio  # only where it is running already
 
             self._to_begin.append(position)
             self._running += 1
             trio.lowlevel.spawn_system_task(self._run_in_group, position, context=self._context.copy())
+
+    def create_event(self) -> anyio.Event | asyncio.Event:
+        """Return an event for the task that has created this object: on asyncio its own, which is cheaper."""
+        return anyio.Event() if self._event_loop is None else asyncio.Event()
 
     async def wait(self) -> None:
         """Wait, once closed, for the end of all tasks, even if the caller is cancelled meanwhile, repeatedly."""
@@ -218,7 +221,10 @@ class CallTasks:
         self._to_begin.popleft()
         await self._run_call(position)
 
-    async def _run_in_time(self, position: int, number: int = 0) -> None:
+    def _run_call(self, position: int, number: int = 0) -> Coroutine[Any, Any, None]:
+        return (self._run_one if self._deadline == math.inf else self._run_in_time)(position, number)
+
+    async def _run_in_time(self, position: int, number: int) -> None:
         has_ended = False
         try:
             with anyio.CancelScope(deadline=self._deadline) as scope:
@@ -230,7 +236,7 @@ class CallTasks:
                 raise
             # The event loop's report that a tool has left its task in disorder.
 
-    async def _run_one(self, position: int, number: int = 0) -> None:
+    async def _run_one(self, position: int, number: int) -> None:
         if not self.is_closed:
             try:
                 await self._run(position)
@@ -401,6 +407,7 @@ class WorkerThread:
             self._value = self._function()
         except BaseException as error:  # result() raises it
             self._error = error
+        del self._function  # a tool's refers to this object, which would be left to the garbage collector
         self.alive = False
         with suppress(RuntimeError):  # the event loop has ended
             self._call_soon(self._finish)  # the thread ends at once; ``call_from_thread`` would wait

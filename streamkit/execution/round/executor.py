@@ -9,6 +9,7 @@ It must not depend on who watches, on streams or on providers; ``executors`` is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -101,7 +102,7 @@ class Executor:
         self._approvals = approvals
         self._results = results
         self._pause_for_approval = pause_for_approval
-        self._wake: anyio.Event | None = None  # while ``_start_calls`` waits for a change
+        self._wake: anyio.Event | asyncio.Event | None = None  # set when a call may start, or nothing may be left to do
         self._scope: anyio.CancelScope | None = None  # of all calls together, if their time is limited
         self._eager_calls: EagerCalls | None = None  # once a turn that is open is fed
         self._prepared: dict[int, PreparedCall] = {}  # by position
@@ -264,6 +265,7 @@ class Executor:
                     requests.cancel_scope.cancel()  # those that are open after a failure
         finally:
             await self._calls.wait()
+            self._calls = None  # it refers to this object, which would be left to the garbage collector
 
     async def _start_calls(self, calls: CallTasks, requests: TaskGroup | None) -> bool:
         """Start calls, and requests for approval in tasks of *requests*, until nothing is left to do; cancel the rest.
@@ -286,10 +288,13 @@ class Executor:
                 self._start_ready(calls)
                 if self._is_open and not self._open_requests and not self._attempts and self._is_idle():
                     break
+                self._wake = wake = calls.create_event()
                 if self._is_open and self._schedule.has_abandoned:
-                    await self._wait_for_threads()
+                    await self._wait_for_threads(wake)
                 else:
-                    await self._wait()
+                    await wake.wait()
+                if self.round.is_complete:
+                    break
                 # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
                 await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
@@ -297,11 +302,6 @@ class Executor:
             raise
         self._cancel_calls()
         return True
-
-    async def _wait(self) -> None:
-        """Wait for a change after which a call may start or nothing may be left to do."""
-        self._wake = wake = anyio.Event()
-        await wake.wait()
 
     def _notice(self) -> None:
         """Have the calls started that may start after a change."""
@@ -337,7 +337,7 @@ class Executor:
         )
         return self.paused or not stages
 
-    async def _wait_for_threads(self) -> None:
+    async def _wait_for_threads(self, wake: anyio.Event | asyncio.Event) -> None:
         """Wait until something has changed, beside threads that cannot be stopped.
 
         A call that only the threads of earlier calls keep from starting waits for them as long as it might run, and is
@@ -349,12 +349,12 @@ class Executor:
             tool = self._prepared[position].tool
             seconds = self._options.timeouts.call if tool.timeout is None else tool.timeout
         if position is None or seconds is None:
-            await self._wait()
+            await wake.wait()
             return
         if self._blocked_since is None:
             self._blocked_since = anyio.current_time()
         with anyio.move_on_after(self._blocked_since + seconds - anyio.current_time()) as scope:
-            await self._wait()
+            await wake.wait()
         if scope.cancelled_caught:
             self._schedule.remove(self, position)
             self._set_result(position, blocked_by_threads_result(self.round.calls[position]))
@@ -448,7 +448,7 @@ class Executor:
         """Give every open call its result, and build the update."""
         is_timeout = self._scope is not None and self._scope.cancelled_caught and self._failure is None
         seconds = self._options.timeouts.run if is_timeout else None
-        for position in self.round.open_positions:
+        for position in [] if self.round.is_complete else self.round.open_positions:
             call, has_started = self.round.calls[position], position in self.started
             self._set_result(position, stopped_result(call, seconds, has_started=has_started))
         reported = len(self.warnings)
