@@ -281,7 +281,7 @@ class LoopState(Conversation):
 
     def is_out_of_time(self) -> bool:
         """Return True if the time limit of the run has passed."""
-        return anyio.current_time() >= self.deadline
+        return self.deadline != inf and anyio.current_time() >= self.deadline
 
     # ---------------------------------------------------------------- the tools of a round
 

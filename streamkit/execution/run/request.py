@@ -148,7 +148,6 @@ class StreamRequest:
 
     async def _open_source(self, turn: Turn, stack: AsyncExitStack) -> Source:
         """Return the stream of an attempt; one without input, but with an error, if it could not be opened."""
-        failed = Source(turn, ())
         limits = self.limits
         try:
             if limits is None:
@@ -156,11 +155,13 @@ class StreamRequest:
             now = anyio.current_time()
             with anyio.CancelScope(deadline=limits.expiry(now, now, has_first_event=False)):
                 return Source(turn, await self._open(stack), limits=limits, started=now)
+            failed = Source(turn, ())
             failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 turn.close(error)
                 raise
+            failed = Source(turn, ())
             failed.report(error)  # no connection, or a rejected request
         return failed
 

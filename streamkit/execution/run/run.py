@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
+from contextlib import nullcontext
+from math import inf
 from types import TracebackType
 from typing import (
     Any,
@@ -69,7 +71,7 @@ async def run_rounds(state: LoopState) -> Batches:
             if not state.pauses:
                 if state.recorder is not None and state.recorder.position == 0:
                     await state.record_request(0)  # what the run began with; this gives the lease, which has the mail
-                with anyio.CancelScope(deadline=state.deadline):
+                with nullcontext() if state.deadline == inf else anyio.CancelScope(deadline=state.deadline):
                     await state.receive()
                     await state.call_hooks()
                 if state.is_out_of_time():
