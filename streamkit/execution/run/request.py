@@ -85,19 +85,21 @@ class StreamRequest:
                 source = await self._open_source(turn, stack)
                 reading = TurnReading(turn, source)
                 batches = reading.batches()
-                stack.push_async_callback(batches.aclose)
-                async for events in batches:
-                    early_events += events
-                    if not self.has_events and not has_content(events):
-                        continue
-                    self.has_events = True
-                    yield early_events
-                    if follow is not None:
-                        if following := await follow(early_events):
-                            yield following
-                    elif not turn.closed:  # the other inputs need not be looked at
-                        yield batches if reading.next_input is None else reading
-                    early_events = []
+                try:
+                    async for events in batches:
+                        early_events += events
+                        if not self.has_events and not has_content(events):
+                            continue
+                        self.has_events = True
+                        yield early_events
+                        if follow is not None:
+                            if following := await follow(early_events):
+                                yield following
+                        elif not turn.closed:  # the other inputs need not be looked at
+                            yield batches if reading.next_input is None else reading
+                        early_events = []
+                finally:
+                    await batches.aclose()
                 self.exception = source.exception
             error, failed_with = turn.error, turn_error(turn)
             if failed_with is not None:

@@ -106,28 +106,40 @@ async def _run_round(state: LoopState) -> Batches:
     yield [RoundFinished(state.rounds - 1)]
 
 
+class _EarlyCalls:
+    """The calls of a turn that start while it is read, in the execution that all its calls get then."""
+
+    __slots__ = ("_request", "_state", "execution")
+
+    def __init__(self, state: LoopState, request: StreamRequest) -> None:
+        self._state = state
+        self._request = request
+        self.execution: Execution | None = None
+
+    async def start(self, events: list[Event]) -> list[Event]:
+        """Start the calls that may start after these events of the turn; return the events of running calls."""
+        turn = self._request.turn
+        assert turn is not None  # noqa: S101 - these are its events
+        if self.execution is None:
+            calls = self._state.create_round(turn, self._request.context)
+            self.execution = self._state.create_execution(calls)
+            await self.execution.__aenter__()
+        return self.execution.feed(events) if turn_error(turn) is None else []
+
+
 async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
     """Read one turn, run its calls, and append all of it."""
     is_last = state.is_last_round
-    execution: Execution | None = None
+    early = _EarlyCalls(state, request)
     is_handled = False  # the turn failed, or its calls are run and appended by _run_tools
-
-    async def start_early(events: list[Event]) -> list[Event]:
-        nonlocal execution
-        turn = request.turn
-        assert turn is not None  # noqa: S101 - these are its events
-        if execution is None:
-            execution = state.create_execution(state.create_round(turn, request.context))
-            await execution.__aenter__()
-        return execution.feed(events) if turn_error(turn) is None else []
-
     # With a checkpoint nothing runs for a response that is not recorded: after a crash it would be another one.
     # With a budget of calls none starts that may not be covered.
     may_start_early = not is_last and state.layout == "batched" and state.recorder is None
     may_start_early = may_start_early and state.calls_left is None
     is_eager = may_start_early and any(map(can_start_eagerly, state.offered_tools().values()))
     try:
-        yield request.batches(start_early if is_eager else None)
+        yield request.batches(early.start if is_eager else None)
+        execution = early.execution
         state.context = request.context
         turn = request.turn
         assert turn is not None  # noqa: S101 - there was an attempt
@@ -154,7 +166,7 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
                 raise wrong_output
             return
         if calls is not None:
-            execution = state.create_execution(calls)
+            execution = early.execution = state.create_execution(calls)
             await execution.__aenter__()
         assert execution is not None  # noqa: S101 - it was created early, or just now
         yield _run_tools(state, execution, outcome)
@@ -164,10 +176,10 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
         if not is_handled and request.turn is not None:
             # The reader left, or the program failed. At the last events of a turn it is complete all the same.
             state.context = request.context
-            update = await _interrupt(state, request.turn, execution)
+            update = await _interrupt(state, request.turn, early.execution)
             state.unread_events = [to_result_event(result) for result in update.results]
-        elif execution is not None:
-            await execution.aclose()
+        elif early.execution is not None:
+            await early.execution.aclose()
 
 
 async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) -> ThreadUpdate:
