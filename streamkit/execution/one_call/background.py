@@ -155,7 +155,7 @@ class CallTasks:
         self._failed = failed
         self._context = contextvars.copy_context()  # a task inherits that of its starter, which may be another call's
         self._deadline = anyio.current_effective_deadline()
-        self._event_loop = asyncio_event_loop()
+        self.event_loop: asyncio.AbstractEventLoop | None = asyncio_event_loop()  # None on trio
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by number: those that have not ended in order, on asyncio
         self._started = 0
         self._running = 0  # how many have not ended, on trio
@@ -168,21 +168,17 @@ class CallTasks:
         """Start a call; do nothing once closed."""
         if self.is_closed:
             return
-        if self._event_loop is not None:
+        if self.event_loop is not None:
             # Not by the event loop's factory: an eager one would run the tool here, at the end of another call.
             self._started = number = self._started + 1
             work = self._run_call(position, number)
-            self._tasks[number] = asyncio.Task(work, loop=self._event_loop, context=self._context.copy())
+            self._tasks[number] = asyncio.Task(work, loop=self.event_loop, context=self._context.copy())
         else:
             import trio  # only where it is running already
 
             self._to_begin.append(position)
             self._running += 1
             trio.lowlevel.spawn_system_task(self._run_in_group, position, context=self._context.copy())
-
-    def create_event(self) -> anyio.Event | asyncio.Event:
-        """Return an event for the task that has created this object: on asyncio its own, which is cheaper."""
-        return anyio.Event() if self._event_loop is None else asyncio.Event()
 
     async def wait(self) -> None:
         """Wait, once closed, for the end of all tasks, even if the caller is cancelled meanwhile, repeatedly."""
@@ -191,7 +187,7 @@ class CallTasks:
         while self._running or pending:
             try:
                 with anyio.CancelScope(shield=True):
-                    if self._event_loop is not None:
+                    if self.event_loop is not None:
                         _, pending = await asyncio.wait(pending)
                     else:
                         self._ended = anyio.Event()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -165,13 +166,21 @@ class Executor:
                 results.
         """
         self._schedule.subscribe(self, self._notice)
+        seconds, tools = self._options.timeouts.run, self._options.tools.values()
+        may_ask = self.round.awaits_approval or any(tool.approval == "ask" for tool in tools)
         try:
-            if self._options.timeouts.run is None:
-                await self._run_calls()
-            else:
-                with anyio.move_on_after(self._options.timeouts.run) as self._scope:
-                    await self._run_calls()
+            with nullcontext() if seconds is None else anyio.move_on_after(seconds) as self._scope:
+                async with anyio.create_task_group() if may_ask else nullcontext() as requests:
+                    self._calls = calls = CallTasks(self._run_one, self._stop)
+                    try:
+                        await self._start_calls(calls, requests)
+                    finally:
+                        self._cancel_calls()
+                        if requests is not None:
+                            requests.cancel_scope.cancel()  # those that are open after a failure
+                        await calls.wait()
         finally:
+            self._calls = None  # it refers to this object, which would be left to the garbage collector
             self.finalize()
         if self._failure is not None:
             raise self._failure
@@ -255,53 +264,35 @@ class Executor:
 
     # ---------------------------------------------------------------- which call is next
 
-    async def _run_calls(self) -> None:
-        """Run calls and requests for approval until nothing is left to do, and wait for the end of their tasks."""
-        self._calls = CallTasks(self._run_one, self._stop)
-        try:
-            if not await self._start_calls(self._calls, None):
-                async with anyio.create_task_group() as requests:
-                    await self._start_calls(self._calls, requests)
-                    requests.cancel_scope.cancel()  # those that are open after a failure
-        finally:
-            await self._calls.wait()
-            self._calls = None  # it refers to this object, which would be left to the garbage collector
-
-    async def _start_calls(self, calls: CallTasks, requests: TaskGroup | None) -> bool:
-        """Start calls, and requests for approval in tasks of *requests*, until nothing is left to do; cancel the rest.
-
-        Returns:
-            False if there are requests for approval and no group for their tasks; then calls may run.
-        """
-        try:
-            if self.round.closed:
-                self.open()
-            if calls.is_cancelled:  # nothing starts for a caller who is cancelled already
-                await anyio.lowlevel.checkpoint_if_cancelled()
-            while self._failure is None:
-                for position, prepared in self._to_approve:
-                    if requests is None:
-                        return False
-                    self._open_requests += 1
-                    requests.start_soon(self._request_approval, position, prepared)
-                self._to_approve.clear()
-                self._start_ready(calls)
-                if self._is_open and not self._open_requests and not self._attempts and self._is_idle():
-                    break
-                self._wake = wake = calls.create_event()
-                if self._is_open and self._schedule.has_abandoned:
-                    await self._wait_for_threads(wake)
-                else:
-                    await wake.wait()
-                if self.round.is_complete:
-                    break
-                # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
-                await anyio.lowlevel.checkpoint_if_cancelled()
-        except BaseException:
-            self._cancel_calls()
-            raise
-        self._cancel_calls()
-        return True
+    async def _start_calls(self, calls: CallTasks, requests: TaskGroup | None) -> None:
+        """Start calls, and requests for approval in tasks of *requests*, until nothing is left to do."""
+        if self.round.closed:
+            self.open()
+        if calls.is_cancelled:  # nothing starts for a caller who is cancelled already
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        while self._failure is None:
+            for position, prepared in self._to_approve:
+                assert requests is not None  # noqa: S101 - a tool asks
+                self._open_requests += 1
+                requests.start_soon(self._request_approval, position, prepared)
+            self._to_approve.clear()
+            self._start_ready(calls)
+            if self._is_open and not self._open_requests and not self._attempts:
+                stages = {self.round.stage(position) for position in self.round.open_positions}
+                self.paused = stages == {"awaiting_result"}
+                if "awaiting_approval" in stages:  # no pause while a call waits for a place of other executions
+                    self.paused = not self._schedule.is_blocked_by_others(self)
+                if self.paused or not stages:
+                    return
+            self._wake = wake = anyio.Event() if calls.event_loop is None else asyncio.Event()  # the cheaper one
+            if self._is_open and self._schedule.has_abandoned:
+                await self._wait_for_threads(wake)
+            else:
+                await wake.wait()
+            if self.round.is_complete:
+                return
+            # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
+            await anyio.lowlevel.checkpoint_if_cancelled()
 
     def _notice(self) -> None:
         """Have the calls started that may start after a change."""
@@ -325,17 +316,6 @@ class Executor:
                 prepared, options.deps, self.round.turn, self._report, options.around_call, number, fence
             )
             calls.start(position)
-
-    def _is_idle(self) -> bool:
-        """Return True if, with no call running, all calls have results, or await what comes from outside (``paused``).
-
-        Not if a call waits for the places of other executions: it will start when they end.
-        """
-        stages = {self.round.stage(position) for position in self.round.open_positions}
-        self.paused = stages == {"awaiting_result"} or (
-            "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
-        )
-        return self.paused or not stages
 
     async def _wait_for_threads(self, wake: anyio.Event | asyncio.Event) -> None:
         """Wait until something has changed, beside threads that cannot be stopped.

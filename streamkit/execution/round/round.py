@@ -184,6 +184,11 @@ class Round:
         return self.closed and None not in self._results
 
     @property
+    def awaits_approval(self) -> bool:
+        """A call awaits approval."""
+        return "awaiting_approval" in self._stages
+
+    @property
     def results_so_far(self) -> list[ToolResult]:
         """The existing results, in call order; at first those of the calls that may not run."""
         return [result for result in self._results if result is not None]

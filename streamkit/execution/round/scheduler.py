@@ -319,8 +319,7 @@ class OccupiedPlace:
         Raises:
             UsageError: it is such a schedule: the calls might wait for the tool that waits for them.
         """
-        places = _occupied_places.get()
-        if places and any(place.schedule is schedule for place in places):
+        if any(place.schedule is schedule for place in _occupied_places.get()):
             raise UsageError(
                 "this Schedule runs the tool that uses it, whose calls would wait for the place that the tool occupies:"
                 " pass another Schedule, or a number, as limit= inside a tool"

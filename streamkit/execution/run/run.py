@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from math import inf
 from types import TracebackType
 from typing import (
@@ -106,23 +107,21 @@ async def _run_round(state: LoopState) -> Batches:
     yield [RoundFinished(state.rounds - 1)]
 
 
+@dataclass(slots=True, eq=False)
 class _EarlyCalls:
     """The calls of a turn that start while it is read, in the execution that all its calls get then."""
 
-    __slots__ = ("_request", "_state", "execution")
-
-    def __init__(self, state: LoopState, request: StreamRequest) -> None:
-        self._state = state
-        self._request = request
-        self.execution: Execution | None = None
+    state: LoopState
+    request: StreamRequest
+    execution: Execution | None = None
 
     async def start(self, events: list[Event]) -> list[Event]:
         """Start the calls that may start after these events of the turn; return the events of running calls."""
-        turn = self._request.turn
+        turn = self.request.turn
         assert turn is not None  # noqa: S101 - these are its events
         if self.execution is None:
-            calls = self._state.create_round(turn, self._request.context)
-            self.execution = self._state.create_execution(calls)
+            calls = self.state.create_round(turn, self.request.context)
+            self.execution = self.state.create_execution(calls)
             await self.execution.__aenter__()
         return self.execution.feed(events) if turn_error(turn) is None else []
 
