@@ -63,7 +63,8 @@ def choice_to_content(choice: Choice, state: TurnState) -> Content:
 def _to_block(block: Block, origin: dict[str, Any], *, is_cut: bool) -> Any:
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
-    metadata, raw = {**origin, **to_valid_json(block.metadata or {})}, to_valid_json(block.raw or [])
+    metadata = {**origin, **to_valid_json(block.metadata)} if block.metadata else dict(origin)
+    raw = to_valid_json(block.raw) if block.raw else []
     if block.kind == "text":
         if block.citations:
             metadata["citations"] = to_valid_json(block.citations)
