@@ -43,7 +43,7 @@ from streamkit.providers.openai_chat.content_blocks import (
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import convert_media, convert_tool_media, image_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_request, is_reasoning
-from streamkit.providers.provider import RenderedMessages, RenderOptions
+from streamkit.providers.provider import RenderOptions
 from streamkit.providers.rendering.media import (
     Media,
     caption,
@@ -55,19 +55,19 @@ from streamkit.providers.rendering.media import (
 )
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
-from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
 from streamkit.values.json_data import copy_with
 from streamkit.values.media import is_base64, to_standard_base64
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 _MARKS = frozenset({"cache", CACHE_BREAKPOINT})
 
 
-def render_messages(contents: Sequence[Content], traits: ChatDialect, options: RenderOptions) -> RenderedMessages:
-    """Return history as a dialect's messages."""
-    return ChatRenderer(traits, options, contents).render(contents)
+def create_renderer(traits: ChatDialect, options: RenderOptions) -> ChatRenderer:
+    """Return a renderer of history as a dialect's messages."""
+    return ChatRenderer(traits, options)
 
 
 class ChatRenderer(RoleRenderer[ChatDialect]):
@@ -77,10 +77,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         call_names: the names of the tools that were called, by the call's id in history.
     """
 
-    def __init__(self, traits: ChatDialect, options: RenderOptions, contents: Sequence[Content]) -> None:
+    def __init__(self, traits: ChatDialect, options: RenderOptions) -> None:
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
-        self._contents = contents
+        self._in_tool_turns: list[bool] = []  # the contents so far, if their reasoning depends on that
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
@@ -111,16 +111,21 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.messages[-1]["prefix"] = True
         last = self.messages[-1] if len(self.messages) > 1 else {}
         if self.traits.messages.prefix and last.get("role") == "system":
-            contents_of_last = self.contents_of(self.messages.pop())
-            message = {**last, "role": "user"}
-            self.push(message)
-            self.mark(message, contents_of_last)
+            self.messages.pop()
+            members = self.members.pop()
+            self.push({**last, "role": "user"})
+            self.members[-1] = members
             self.changes.append("the last message, a system message, was sent as a person's")
         if self.traits.cache_marks:
-            lists = [parts for message in self.messages if isinstance(parts := message.get("content"), list)]
-            marked = [part for parts in lists for part in parts if "cache_control" in part]
-            if drop_first_marks(marked, lambda part: part.pop("cache_control")):
+            self.close_messages(len(self.messages))
+            if self.drop_first_marks("cache_control", []):
                 self.report(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}")
+
+    def close_message(self, number: int) -> None:
+        """Record that a message has cache marks."""
+        parts = self.messages[number].get("content")
+        if isinstance(parts, list) and any("cache_control" in part for part in parts):
+            self.marked_messages.append(number)
 
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role; a developer's message has that role where there is one."""
@@ -265,7 +270,9 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 if not signed and self.is_own(block):
                     self.omit(block, "its parts are not signed")
             elif isinstance(block, ReasoningBlock) and is_theirs and self._accepts_reasoning(block):
-                if not self._has_reasoning[self.content_number]:
+                if self._replay == "never" or (
+                    self._replay == "tool_turns" and not self._in_tool_turns[self.content_number]
+                ):
                     self.omit(block, f"{self.traits.name} does not accept it here")
                 elif self.traits.thinking_parts:
                     if block.signature is not None and not self.is_own(block):
@@ -304,22 +311,38 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     # ------------------------------------------------------------ reasoning
 
     @cached_property
-    def _has_reasoning(self) -> list[bool]:
-        """For each content, whether its reasoning is sent back. A person's message begins a turn."""
-        replay, model = self.traits.reasoning_replay, self.options.model
-        if self.traits.reasoning.of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
-            replay = "never"
-        if replay != "tool_turns":
-            return [replay == "always"] * len(self._contents)
-        turn, turns_with_calls = 0, {0}  # the first turn may lack its beginning, and the beginning may have had calls
-        turns: list[int] = []
-        for content in self._contents:
+    def _replay(self) -> str:
+        """When the reasoning of a content is sent back: ``always``, ``never``, or in ``tool_turns``."""
+        traits, model = self.traits, self.options.model
+        is_plain = traits.reasoning.of_reasoners and model and traits.facts_for(model).reasoning == "none"
+        return "never" if is_plain else traits.reasoning_replay
+
+    def extend(self, contents: Sequence[Content]) -> None:
+        """Render the next contents, after finding which of them belong to turns with calls."""
+        if self._replay == "tool_turns":
+            self._in_tool_turns += self._find_tool_turns(contents)[0]
+        super().extend(contents)
+
+    def count_final(self, contents: Sequence[Content]) -> int:
+        """Return how many of the next contents are final: not the last turn, if it has no call yet but may get one."""
+        if self._replay != "tool_turns":
+            return len(contents)
+        flags, start = self._find_tool_turns(contents)
+        return start if flags and not flags[-1] else len(contents)
+
+    def _find_tool_turns(self, contents: Sequence[Content]) -> tuple[list[bool], int]:
+        """Return for each of the next contents whether its turn has calls, and where the last turn starts."""
+        # A person's message starts a turn. The first turn may lack its beginning, which may have had calls.
+        has_calls = self._in_tool_turns[-1] if self._in_tool_turns else True
+        flags: list[bool] = []
+        start = 0
+        for number, content in enumerate(contents):
             kinds = {block.type for block in content.blocks}
-            turn += content.speaker == "human" and kinds != {"tool_response"}
-            turns.append(turn)
-            if "tool_call" in kinds:
-                turns_with_calls.add(turn)
-        return [turn in turns_with_calls for turn in turns]
+            if content.speaker == "human" and kinds != {"tool_response"}:
+                flags += [has_calls] * (number - start)
+                has_calls, start = False, number
+            has_calls = has_calls or "tool_call" in kinds
+        return flags + [has_calls] * (len(contents) - start), start
 
     def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:

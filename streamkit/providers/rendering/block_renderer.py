@@ -22,7 +22,7 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import result_parts
-from streamkit.providers.provider import Traits
+from streamkit.providers.provider import RenderOptions, Traits
 from streamkit.providers.rendering.media import Media, convert_or_describe, describe, report_name
 from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json
 from streamkit.providers.writing.encoding import text_or_json
@@ -37,6 +37,11 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     target: ClassVar[str]
     #: the API accepts a result whose text is only white space
     accepts_blank_results: ClassVar[bool] = True
+
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
+        self._call_places: dict[str, int] = {}  # of the last assistant message that is closed, by the calls' ids
+        self._after_calls = 0
 
     # ---------------------------------------------------------------- one block, by the subclass
 
@@ -148,40 +153,39 @@ class BlockRenderer(AlternatingRenderer[Traits]):
 
     # ---------------------------------------------------------------- all messages
 
-    def put_results_first(self) -> None:
-        """Move the results of each user message to its beginning, in the order of their calls."""
-        positions: dict[str, int] = {}  # of the last assistant message's calls, by their ids
-        after_calls = 0
+    def put_results_first(self, message: Json) -> None:
+        """Move the results of a user message to its beginning, in the order of the calls before it."""
+        blocks = message["content"]
+        if message["role"] == "assistant":
+            self._call_places, self._after_calls = {}, len(blocks)
+            for number, block in enumerate(blocks):
+                call_id = self.read_call_id(block)
+                if isinstance(call_id, str):  # a block that the provider made may have any value as its id
+                    self._call_places[call_id] = number
+            return
 
-        def position(block: Json) -> int:
+        def place(block: Json) -> int:
             call_id = self.read_result_id(block)
-            return after_calls + 1 if call_id is None else positions.get(call_id, after_calls)
+            return self._after_calls + 1 if call_id is None else self._call_places.get(call_id, self._after_calls)
 
-        for message in self.messages:
-            blocks = message["content"]
-            if message["role"] == "assistant":
-                positions, after_calls = {}, len(blocks)
-                for number, block in enumerate(blocks):
-                    call_id = self.read_call_id(block)
-                    if isinstance(call_id, str):  # a block that the provider made may have any value as its id
-                        positions[call_id] = number
-            elif len(blocks) > 1:
-                blocks.sort(key=position)
+        if len(blocks) > 1:
+            blocks.sort(key=place)
 
     def strip_last_text(self) -> None:
         """Remove white space at the end of the last assistant message, for which the APIs refuse a request."""
         if not self.messages or self.messages[-1]["role"] != "assistant":
             return
-        block = self.messages[-1]["content"][-1]
-        text = block.get("text")
+        blocks = self.messages[-1]["content"]
+        text = blocks[-1].get("text")
         if isinstance(text, str) and text != text.rstrip():
-            block["text"] = text.rstrip()
+            blocks[-1] = {**blocks[-1], "text": text.rstrip()}
             self.report("white space at the end of the last assistant text was removed")
 
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
         if self.messages and self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", self.parts_field: [self.text_block("(continued)")]})
+            self.members.insert(0, [])
             self.report("a user message '(continued)' was put in front: the first message must be a user's")
 
 

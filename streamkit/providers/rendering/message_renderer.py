@@ -10,6 +10,7 @@ of which content made which message are here. This module depends on no provider
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
@@ -38,6 +39,7 @@ from streamkit.providers.rendering.media import (
     result_text,
     split_text_and_media,
 )
+from streamkit.providers.requests.request import MOST_CACHE_MARKS
 
 __all__ = [
     "AlternatingRenderer",
@@ -66,7 +68,7 @@ class MessageIds:
         self._origin = options.ids != "canonical"
         self._target_ids = TargetIds(traits.id_rule_for(options.model), options.used_ids)
         self._seen: dict[str, int] = {}  # the number of calls with an id
-        self._open_calls: dict[str, list[str]] = {}  # by id in history, the target ids of calls without a result
+        self._open_calls: dict[str, tuple[str, ...]] = {}  # by id in history, target ids of calls without a result
         self._latest: dict[str, str] = {}  # by id in history, the target id of the last call
 
     def start_round(self) -> None:
@@ -79,7 +81,7 @@ class MessageIds:
         target_id = self._target_ids.call(
             block.id if occurrence == 1 else f"{block.id}|{occurrence}", block.name, origin=self._raw_id(block)
         )
-        self._open_calls.setdefault(block.id, []).append(target_id)
+        self._open_calls[block.id] = (*self._open_calls.get(block.id, ()), target_id)
         self._latest[block.id] = target_id
         return target_id
 
@@ -88,9 +90,11 @@ class MessageIds:
 
         A result whose call is not in the conversation (its server stores it) has the id that the server gave the call.
         """
-        open_calls = self._open_calls.get(block.call_id)
+        open_calls = self._open_calls.pop(block.call_id, ())
+        if len(open_calls) > 1:
+            self._open_calls[block.call_id] = open_calls[1:]
         if open_calls:
-            return open_calls.pop(0)
+            return open_calls[0]
         latest = self._latest.get(block.call_id)
         return latest or self._target_ids.result(block.call_id, block.name or "", origin=self._raw_id(block))
 
@@ -113,10 +117,27 @@ class MessageIds:
 
 Json = dict[str, Any]
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
+AnyState = TypeVar("AnyState")
+
+
+def _fork(state: AnyState) -> AnyState:
+    """Return a copy that goes on by itself: its lists, dicts, sets and ids are its own, with the same members."""
+    forked = copy(state)
+    for name, value in vars(state).items():
+        if type(value) in (list, dict, set):
+            setattr(forked, name, value.copy())
+        elif isinstance(value, (MessageIds, TargetIds)):
+            setattr(forked, name, _fork(value))
+    return forked
 
 
 class MessageRenderer(Generic[AnyTraits]):
-    """A rendering of a conversation: the messages so far, the ids in use, and the changes."""
+    """A rendering of a conversation: the messages so far, the ids in use, and the changes.
+
+    `render` is called once, at the end. A conversation that grows is rendered by `extend` as it grows, and its messages
+    at any time are those of a `fork`. So a state that a fork may change is in lists, dicts and sets of values that are
+    replaced and not changed; a message may be changed until it is closed.
+    """
 
     #: a message has its calls in a field of their own, or after all else
     calls_come_last: ClassVar[bool] = False
@@ -130,8 +151,10 @@ class MessageRenderer(Generic[AnyTraits]):
         self.changes: list[str] = []
         self.request_fields: Json = {}
         self._legal_names: set[str] = set()  # of tools
-        self.content_number: int = 0  # the number of the content that is being rendered
-        self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
+        self.content_number: int = -1  # the number of the content that is being rendered
+        self.members: list[list[int]] = []  # for each message, the numbers of the contents in it
+        self.closed: int = 0  # how many messages have their final form
+        self.marked_messages: list[int] = []  # the numbers of those of them that have cache marks
 
     @cached_property
     def ids(self) -> MessageIds:
@@ -139,8 +162,40 @@ class MessageRenderer(Generic[AnyTraits]):
         return MessageIds(self.traits, self.options)
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
-        """Return the conversation as messages."""
-        for self.content_number, content in enumerate(contents):
+        """Return the conversation with its last contents as messages. Nothing follows."""
+        self.extend(contents)
+        self.finish()
+        system = "\n\n".join(self.system) or None
+        count = self.content_number + 1
+        return RenderedMessages(self.messages, system, self.members, count, self.request_fields, self.changes)
+
+    def fork(self) -> MessageRenderer[AnyTraits]:
+        """Return a renderer that goes on from here by itself; the closed messages are shared with it."""
+        self.close_messages(len(self.messages) - 1)
+        forked = _fork(self)
+        for number in range(self.closed, len(self.messages)):
+            message = self.messages[number]
+            forked.messages[number] = {k: v.copy() if type(v) is list else v for k, v in message.items()}
+            forked.members[number] = self.members[number].copy()
+        return forked
+
+    def count_final(self, contents: Sequence[Content]) -> int:
+        """Return how many of the next contents are rendered in the same way whatever follows them."""
+        return len(contents)
+
+    def close_messages(self, stop: int) -> None:
+        """Give the messages up to this number their final form: all that is in them has been added."""
+        for number in range(self.closed, stop):
+            self.close_message(number)
+            self.closed = number + 1
+
+    def close_message(self, number: int) -> None:
+        """Give a message its final form; those before it have theirs."""
+
+    def extend(self, contents: Sequence[Content]) -> None:
+        """Render the next contents of the conversation."""
+        for content in contents:
+            self.content_number += 1
             if "author" in content.metadata and not self.accepts_author(content):
                 self.report("the name of a message's author was left out: the target has no field for it")
             has_call = False
@@ -159,19 +214,6 @@ class MessageRenderer(Generic[AnyTraits]):
                         "a text that followed a call was put before it: a message of the target ends with calls"
                     )
             self.add(content)
-        self.finish()
-        found: dict[int, tuple[int, int]] = {}  # by the number of a content, which messages contain it
-        for number, message in enumerate(self.messages):
-            if (marked := self._contents_of.get(id(message))) is not None:
-                for member in marked[1]:
-                    found[member] = (found[member][0] if member in found else number, number + 1)
-        spans: list[tuple[int, int]] = []
-        span = (0, 0)
-        for number in range(len(contents)):
-            span = found[number] if number in found else (span[1], span[1])
-            spans.append(span)
-        system = "\n\n".join(self.system) or None
-        return RenderedMessages(self.messages, system, spans, self.request_fields, self.changes)
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
@@ -263,19 +305,31 @@ class MessageRenderer(Generic[AnyTraits]):
     def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
         """Append a message that contains the content being rendered, or the given contents."""
         self.messages.append(message)
-        self.mark(message, contents)
+        self.members.append([self.content_number] if contents is None else list(contents))
 
-    def mark(self, message: Json, contents: Sequence[int] | None = None) -> None:
-        """Record the contents of a message, in addition to those recorded before."""
-        _, members = self._contents_of.setdefault(id(message), (message, []))
-        if contents is None:
-            members.append(self.content_number)
-        else:
-            members += contents
+    def drop_first_marks(self, name: str, system: list[Json]) -> bool:
+        """Leave out the first cache marks beyond the number that a request may have; return True if there were more.
 
-    def contents_of(self, message: Json) -> list[int]:
-        """Return the numbers of the contents that a message contains."""
-        return sorted(set(self._contents_of[id(message)][1])) if id(message) in self._contents_of else []
+        The field of this name is the mark of a part, or all of one. *system* are the parts of the system text.
+        """
+        marked = [self.messages[number] for number in self.marked_messages]
+        lists = [system, *(message["content"] for message in marked)]
+        surplus = sum(name in part for parts in lists for part in parts) - MOST_CACHE_MARKS
+        if surplus <= 0:
+            return False
+        for number, parts in zip([None, *self.marked_messages], lists, strict=True):
+            kept: list[Json] = []
+            for part in parts:
+                if surplus > 0 and name in part:
+                    surplus -= 1
+                    part = {field: value for field, value in part.items() if field != name}
+                if part:
+                    kept.append(part)
+            if number is None:
+                system[:] = kept
+            else:
+                self.messages[number] = {**self.messages[number], "content": kept}
+        return True
 
 
 def cache_mark(block: Block) -> CacheMark | None:
@@ -342,16 +396,16 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
         """Return the parts for a block of the model's message."""
         raise NotImplementedError
 
-    def push(self, role: str, parts: list[Any], contents: Sequence[int] | None = None) -> None:
+    def push(self, role: str, parts: list[Any]) -> None:
         """Add parts to the last message if it has this role, else to a new one."""
         if not parts:
             return
         last = self.messages[-1] if self.messages else None
         if last is not None and last["role"] == role:
             last[self.parts_field].extend(parts)
-            self.mark(last, contents)
+            self.members[-1].append(self.content_number)
         else:
-            self.append({"role": role, self.parts_field: list(parts)}, contents)
+            self.append({"role": role, self.parts_field: list(parts)})
 
     def add_system(self, content: Content) -> None:
         """Add a system message to the system text, wherever it is in the conversation."""
