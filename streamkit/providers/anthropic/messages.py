@@ -91,9 +91,9 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
 
 def _count_marks(body: Json) -> int:
     """Return the number of cache marks on system text and messages; those of a caller may have a text for blocks."""
-    contents = [body.get("system"), *(message.get("content") for message in body["messages"])]
+    contents = [body.get("system"), *[message.get("content") for message in body["messages"]]]
     blocks = [block for content in contents if isinstance(content, list) for block in content]
-    return sum(isinstance(block, dict) and "cache_control" in block for block in blocks)
+    return len([block for block in blocks if isinstance(block, dict) and "cache_control" in block])
 
 
 class AnthropicRenderer(BlockRenderer):

@@ -77,10 +77,14 @@ def build_request(
     body[traits.messages_field] = rendered.messages
     if output is not None:
         merge_fields(body, output_fields(strict_output(output, STRICT)))
+
+    def most_marks() -> int:
+        contents = [body.get("system"), *[message.get("content") for message in rendered.messages]]
+        parts = [part for content in contents if isinstance(content, list) for part in content]
+        return MOST_CACHE_MARKS - len([part for part in parts if "cachePoint" in part])
+
+    specs = render_tools(tools, most_marks=most_marks)
     client_tools, system_tools = _called_tools(rendered.messages)
-    contents = [body.get("system"), *(message.get("content") for message in rendered.messages)]
-    points = sum("cachePoint" in part for content in contents if isinstance(content, list) for part in content)
-    specs = render_tools(tools, most_marks=MOST_CACHE_MARKS - points)
     if not specs:
         specs = [tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
     system_specs = [{"systemTool": {"name": name}} for name in system_tools]
@@ -99,14 +103,11 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
 
 def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
     """Return the names of the tools that messages call, each once: the client's tools, and those the service runs."""
-    client_tools: dict[str, None] = {}
-    system_tools: dict[str, None] = {}
-    for message in messages:
-        parts = message.get("content")
-        for part in parts if isinstance(parts, list) else ():
-            use = part.get("toolUse") if isinstance(part, dict) else None
-            if isinstance(use, dict) and isinstance(use.get("name"), str):
-                (client_tools if _is_client_call(part) else system_tools)[use["name"]] = None
+    contents = [message.get("content") for message in messages if message.get("role") != "user"]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    uses = [part["toolUse"] for part in parts if isinstance(part, dict) and isinstance(part.get("toolUse"), dict)]
+    named = [use for use in uses if isinstance(use.get("name"), str)]
+    client_tools, system_tools = ({use["name"]: None for use in named if ("type" in use) is own} for own in (False, True))
     return list(client_tools), list(system_tools)
 
 
