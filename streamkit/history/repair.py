@@ -39,10 +39,12 @@ class RepairResult:
     Attributes:
         contents: the conversation; a content that was valid is the same object as before.
         changes: a sentence for each change; empty if there was none.
+        is_final: whether valid contents that follow change nothing in these: no result waits for a later call.
     """
 
     contents: list[Content]
     changes: list[str]
+    is_final: bool = True
 
 
 def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> RepairResult:
@@ -284,7 +286,7 @@ class _Repairer:
             has_results = following is not None and any(result.matches_turn(segment) for result in following.results)
             container = following if has_results else None
             contents.append(self._tool_content(segment, container))
-        return RepairResult(contents, self._changes)
+        return RepairResult(contents, self._changes, is_final=not self._pairing.early)
 
     def _assistant_content(self, segment: _Segment) -> Content:
         """Return the content of a segment with repaired calls."""

@@ -107,7 +107,9 @@ def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
     parts = [part for content in contents if isinstance(content, list) for part in content]
     uses = [part["toolUse"] for part in parts if isinstance(part, dict) and isinstance(part.get("toolUse"), dict)]
     named = [use for use in uses if isinstance(use.get("name"), str)]
-    client_tools, system_tools = ({use["name"]: None for use in named if ("type" in use) is own} for own in (False, True))
+    client_tools, system_tools = (
+        {use["name"]: None for use in named if ("type" in use) is own} for own in (False, True)
+    )
     return list(client_tools), list(system_tools)
 
 

@@ -2,7 +2,7 @@
 
 A conversation that begins with the same contents as before is rendered from its first new content on, and the messages
 before it are those of the last request. Any other one is rendered from nothing: after an edit, if a hook replaced or
-removed contents, if the conversation needs a repair, for another target. Both give the same messages.
+removed contents, if what is new needs a repair, for another target. Both give the same messages.
 
 - Contents are values. What is replaced, added or removed in the conversation, and in the ``blocks`` of a content, and
   every field that is assigned, is noticed. A change inside of ``metadata``, ``parameters`` or a result is not: make a
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from streamkit.history.content import CacheMark, Content, TextBlock, to_contents
 from streamkit.history.input_checks import prepare_contents
-from streamkit.history.repair import HistoryCheck
+from streamkit.history.repair import HistoryCheck, repair
 from streamkit.providers.contract.rendered import RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.providers.rendering.conversion import render_messages
@@ -81,6 +81,7 @@ class _KeptRendering:
         self._blocks: list[object] = []  # their lists of blocks, and copies of these
         self._copies: list[object] = []
         self._check = HistoryCheck()
+        self._repairs: list[str] = []  # the changes of the repair of the first contents
         self._changes: tuple[list[str], list[str]] = ([], [])  # of media, and of values
         self._renderer = self._provider.create_renderer(self._options)
         self._given: list[Json] = []  # the closed messages, as the last request had them
@@ -92,30 +93,43 @@ class _KeptRendering:
         if not (is_same and all(map(is_, self._contents, contents))):
             self._start()
             count = 0
-        given = to_contents("contents", contents[count:])
-        if self._mark is not None:
-            if count and any(content.speaker == "system" for content in given):  # its mark moves to that one
-                self._start()
-                given = to_contents("contents", contents)
-            marked = mark_contents(given, self._mark)
-        else:
-            marked = given
-        stop = self._renderer.count_final(given[:-1])
-        is_valid = self._check.read(given[:stop])
+        new = to_contents("contents", contents[count:])
+        if self._mark is not None and count and any(content.speaker == "system" for content in new):
+            self._start()  # the mark moves to the new system text
+            new = to_contents("contents", contents)
+        if not self._contents and not HistoryCheck().read(new, is_end=True):
+            stop = max(len(new) - 1, 0)
+            while stop and new[stop].speaker == "tool":
+                stop -= 1
+            repaired = repair(new[:stop])
+            is_final = repaired.is_final and self._renderer.count_final(repaired.contents) == len(repaired.contents)
+            if self._mark is not None or not is_final:
+                return None
+            self._repairs = repaired.changes
+            self._check.read(repaired.contents)
+            self._keep(new[:stop], repaired.contents)
+            new = new[stop:]
+        marked = new if self._mark is None else mark_contents(new, self._mark)
+        stop = self._renderer.count_final(new[:-1])
+        is_valid = self._check.read(new[:stop])
         check = replace(self._check, stems=self._check.stems.copy())
-        if not is_valid or not check.read(given[stop:], is_end=True):
+        if not is_valid or not check.read(new[stop:], is_end=True):
             return None
-        self._renderer.extend(self._prepare(marked[:stop], self._changes))
-        self._contents += given[:stop]
-        self._blocks += [content.blocks for content in given[:stop]]
-        self._copies += [content.blocks.copy() for content in given[:stop]]
+        self._keep(new[:stop], marked[:stop])
         changes = self._changes[0].copy(), self._changes[1].copy()
         rendered = self._renderer.fork().render(self._prepare(marked[stop:], changes))
         rendered.model = self._options.model
-        rendered.changes[:0] = [*changes[0], *changes[1]]
+        rendered.changes[:0] = [*self._repairs, *changes[0], *changes[1]]
         rendered.request_fields = _copy(rendered.request_fields)
         rendered.messages = self._give(rendered.messages)
         return rendered
+
+    def _keep(self, contents: list[Content], rendered: list[Content]) -> None:
+        """Render contents for good, in the form that they have after repair and marks."""
+        self._renderer.extend(self._prepare(rendered, self._changes))
+        self._contents += contents
+        self._blocks += [content.blocks for content in contents]
+        self._copies += [content.blocks.copy() for content in contents]
 
     def _prepare(self, contents: Sequence[Content], changes: tuple[list[str], list[str]]) -> list[Content]:
         supported = apply_media_policy(contents, self._provider, "raise", changes[0])

@@ -149,6 +149,7 @@ class MessageRenderer(Generic[AnyTraits]):
         self.system: list[str] = []
         self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
         self.changes: list[str] = []
+        self._closing_changes: list[str] = []  # after those, whenever a message was closed
         self.request_fields: Json = {}
         self._legal_names: set[str] = set()  # of tools
         self.content_number: int = -1  # the number of the content that is being rendered
@@ -167,7 +168,8 @@ class MessageRenderer(Generic[AnyTraits]):
         self.finish()
         system = "\n\n".join(self.system) or None
         count = self.content_number + 1
-        return RenderedMessages(self.messages, system, self.members, count, self.request_fields, self.changes)
+        changes = self.changes + self._closing_changes
+        return RenderedMessages(self.messages, system, self.members, count, self.request_fields, changes)
 
     def fork(self) -> MessageRenderer[AnyTraits]:
         """Return a renderer that goes on from here by itself; the closed messages are shared with it."""
@@ -185,9 +187,11 @@ class MessageRenderer(Generic[AnyTraits]):
 
     def close_messages(self, stop: int) -> None:
         """Give the messages up to this number their final form: all that is in them has been added."""
+        changes, self.changes = self.changes, self._closing_changes
         for number in range(self.closed, stop):
             self.close_message(number)
             self.closed = number + 1
+        self.changes = changes
 
     def close_message(self, number: int) -> None:
         """Give a message its final form; those before it have theirs."""
