@@ -173,7 +173,7 @@ class AnthropicRenderer(BlockRenderer):
             for position, mark in self.system_marks.items():
                 system[position]["cache_control"] = {"type": "ephemeral", **mark}
             self.request_fields["system"] = system
-        if self.drop_first_marks("cache_control", system):
+        if self.drop_first_marks(system):
             self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
@@ -184,8 +184,7 @@ class AnthropicRenderer(BlockRenderer):
         self.put_results_first(message)
         if not message["content"]:
             del message["content"]
-        elif any("cache_control" in block for block in message["content"]):
-            self.marked_messages.append(number)
+        super().close_message(number)
 
     def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
         """Return the blocks with ``cache_control`` on the last, unless it is thinking, which cannot have one."""

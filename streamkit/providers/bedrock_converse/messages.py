@@ -118,6 +118,7 @@ class ConverseRenderer(BlockRenderer):
 
     target = "Bedrock"
     accepts_blank_results = False
+    mark_field = "cachePoint"
 
     def __init__(self, traits: Traits, options: RenderOptions) -> None:
         super().__init__(traits, options)
@@ -157,7 +158,7 @@ class ConverseRenderer(BlockRenderer):
             self.request_fields["system"] = self._system
         self._drop_reasoning_message()
         self.close_messages(len(self.messages))
-        if self.drop_first_marks("cachePoint", self._system):
+        if self.drop_first_marks(self._system):
             self.report(f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request")
         self.strip_last_text()
         self.begin_with_user_text()
@@ -196,8 +197,7 @@ class ConverseRenderer(BlockRenderer):
             if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
                 kept.append(part)
         message["content"] = kept
-        if any("cachePoint" in part for part in kept):
-            self.marked_messages.append(number)
+        super().close_message(number)
 
     def _put_calls_last(self, parts: list[Json]) -> list[Json]:
         """Return parts with late text before the calls: an assistant message that has calls ends with one."""

@@ -51,6 +51,7 @@ from streamkit.providers.gemini.media import (
 from streamkit.providers.gemini.requests import output_fields, render_tool_choice, render_tools
 from streamkit.providers.gemini.schema import PART_METADATA, SIGNATURE
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.rendering.block_renderer import AlternatingRenderer
 from streamkit.providers.rendering.media import (
     Media,
     caption,
@@ -61,7 +62,7 @@ from streamkit.providers.rendering.media import (
     result_text,
     split_text_and_media,
 )
-from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json
+from streamkit.providers.rendering.message_renderer import Json
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.requests.strict import plain_output

@@ -80,7 +80,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def __init__(self, traits: ChatDialect, options: RenderOptions) -> None:
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
-        self._in_tool_turns: list[bool] = []  # the contents so far, if their reasoning depends on that
+        self._has_reasoning: list[bool] = []  # for each content so far, whether its reasoning is sent back
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
@@ -118,14 +118,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.changes.append("the last message, a system message, was sent as a person's")
         if self.traits.cache_marks:
             self.close_messages(len(self.messages))
-            if self.drop_first_marks("cache_control", []):
+            if self.drop_first_marks([]):
                 self.report(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}")
-
-    def close_message(self, number: int) -> None:
-        """Record that a message has cache marks."""
-        parts = self.messages[number].get("content")
-        if isinstance(parts, list) and any("cache_control" in part for part in parts):
-            self.marked_messages.append(number)
 
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role; a developer's message has that role where there is one."""
@@ -270,9 +264,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 if not signed and self.is_own(block):
                     self.omit(block, "its parts are not signed")
             elif isinstance(block, ReasoningBlock) and is_theirs and self._accepts_reasoning(block):
-                if self._replay == "never" or (
-                    self._replay == "tool_turns" and not self._in_tool_turns[self.content_number]
-                ):
+                if not self._has_reasoning[self.content_number]:
                     self.omit(block, f"{self.traits.name} does not accept it here")
                 elif self.traits.thinking_parts:
                     if block.signature is not None and not self.is_own(block):
@@ -310,39 +302,26 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     # ------------------------------------------------------------ reasoning
 
-    @cached_property
-    def _replay(self) -> str:
-        """When the reasoning of a content is sent back: ``always``, ``never``, or in ``tool_turns``."""
-        traits, model = self.traits, self.options.model
-        is_plain = traits.reasoning.of_reasoners and model and traits.facts_for(model).reasoning == "none"
-        return "never" if is_plain else traits.reasoning_replay
-
     def extend(self, contents: Sequence[Content]) -> None:
-        """Render the next contents, after finding which of them belong to turns with calls."""
-        if self._replay == "tool_turns":
-            self._in_tool_turns += self._find_tool_turns(contents)[0]
-        super().extend(contents)
-
-    def count_final(self, contents: Sequence[Content]) -> int:
-        """Return how many of the next contents are final: not the last turn, if it has no call yet but may get one."""
-        if self._replay != "tool_turns":
-            return len(contents)
-        flags, start = self._find_tool_turns(contents)
-        return start if flags and not flags[-1] else len(contents)
-
-    def _find_tool_turns(self, contents: Sequence[Content]) -> tuple[list[bool], int]:
-        """Return for each of the next contents whether its turn has calls, and where the last turn starts."""
-        # A person's message starts a turn. The first turn may lack its beginning, which may have had calls.
-        has_calls = self._in_tool_turns[-1] if self._in_tool_turns else True
-        flags: list[bool] = []
-        start = 0
-        for number, content in enumerate(contents):
+        """Render the next contents, after finding whose reasoning is sent back. A person's message begins a turn."""
+        replay, model = self.traits.reasoning_replay, self.options.model
+        if self.traits.reasoning.of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
+            replay = "never"
+        if replay != "tool_turns":
+            self._has_reasoning += [replay == "always"] * len(contents)
+            super().extend(contents)
+            return
+        # The first turn may lack its beginning, and the beginning may have had calls.
+        turn, turns_with_calls = 0, {0} if not self._has_reasoning or self._has_reasoning[-1] else set[int]()
+        turns: list[int] = []
+        for content in contents:
             kinds = {block.type for block in content.blocks}
-            if content.speaker == "human" and kinds != {"tool_response"}:
-                flags += [has_calls] * (number - start)
-                has_calls, start = False, number
-            has_calls = has_calls or "tool_call" in kinds
-        return flags + [has_calls] * (len(contents) - start), start
+            turn += content.speaker == "human" and kinds != {"tool_response"}
+            turns.append(turn)
+            if "tool_call" in kinds:
+                turns_with_calls.add(turn)
+        self._has_reasoning += [turn in turns_with_calls for turn in turns]
+        super().extend(contents)
 
     def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:

@@ -140,17 +140,6 @@ class ResponsesRenderer(MessageRenderer[Traits]):
                     self._responses.setdefault(block.call_id, block)
         super().extend(contents)
 
-    def count_final(self, contents: Sequence[Content]) -> int:
-        """Return how many of the next contents are final: those before the first item that waits for its result."""
-        answered = self._responses.keys() | {
-            block.call_id for content in contents for block in content.blocks if isinstance(block, ToolResponseBlock)
-        }
-        for number, content in enumerate(contents):
-            for block in content.blocks:
-                if isinstance(block, ToolCallBlock) and block.id not in answered and client_item(block) is not None:
-                    return number
-        return len(contents)
-
     def add(self, content: Content) -> None:
         """Render the next content: a response as its items, all else as one message and the outputs of calls."""
         if content.speaker == "ai":

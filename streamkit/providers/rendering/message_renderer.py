@@ -1,10 +1,10 @@
 """The base classes of the providers' renderers: history to messages, with ids, changes and spans.
 
-Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
-apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
-after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages,
-merging, buffered results, the id of each call and result (in the form that `streamkit.ids` determines), and the record
-of which content made which message are here. This module depends on no provider.
+Two forms cover most wires. `block_renderer.AlternatingRenderer`: messages of two roles alternate, each a list of parts
+(Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly after
+the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages, merging,
+buffered results, the id of each call and result (in the form that `streamkit.ids` determines), and the record of which
+content made which message are in these bases. This module depends on no provider.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from streamkit.history import (
     Content,
     FileBlock,
     ImageBlock,
-    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
@@ -42,7 +41,7 @@ from streamkit.providers.rendering.media import (
 from streamkit.providers.requests.request import MOST_CACHE_MARKS
 
 __all__ = [
-    "AlternatingRenderer",
+    "AnyTraits",
     "Json",
     "MessageIds",
     "MessageRenderer",
@@ -139,6 +138,8 @@ class MessageRenderer(Generic[AnyTraits]):
     replaced and not changed; a message may be changed until it is closed.
     """
 
+    #: the field of a part that is its cache mark
+    mark_field: ClassVar[str] = "cache_control"
     #: a message has its calls in a field of their own, or after all else
     calls_come_last: ClassVar[bool] = False
 
@@ -181,10 +182,6 @@ class MessageRenderer(Generic[AnyTraits]):
             forked.members[number] = self.members[number].copy()
         return forked
 
-    def count_final(self, contents: Sequence[Content]) -> int:
-        """Return how many of the next contents are rendered in the same way whatever follows them."""
-        return len(contents)
-
     def close_messages(self, stop: int) -> None:
         """Give the messages up to this number their final form: all that is in them has been added."""
         changes, self.changes = self.changes, self._closing_changes
@@ -194,7 +191,10 @@ class MessageRenderer(Generic[AnyTraits]):
         self.changes = changes
 
     def close_message(self, number: int) -> None:
-        """Give a message its final form; those before it have theirs."""
+        """Give a message its final form, when those before it have theirs, and record whether it has cache marks."""
+        content = self.messages[number].get("content")
+        if isinstance(content, list) and any(self.mark_field in part for part in content):
+            self.marked_messages.append(number)
 
     def extend(self, contents: Sequence[Content]) -> None:
         """Render the next contents of the conversation."""
@@ -311,13 +311,13 @@ class MessageRenderer(Generic[AnyTraits]):
         self.messages.append(message)
         self.members.append([self.content_number] if contents is None else list(contents))
 
-    def drop_first_marks(self, name: str, system: list[Json]) -> bool:
+    def drop_first_marks(self, system: list[Json]) -> bool:
         """Leave out the first cache marks beyond the number that a request may have; return True if there were more.
 
-        The field of this name is the mark of a part, or all of one. *system* are the parts of the system text.
+        *system* are the parts of the system text. The mark is a field of a part, or all of one.
         """
-        marked = [self.messages[number] for number in self.marked_messages]
-        lists = [system, *(message["content"] for message in marked)]
+        name = self.mark_field
+        lists = [system, *(self.messages[number]["content"] for number in self.marked_messages)]
         surplus = sum(name in part for parts in lists for part in parts) - MOST_CACHE_MARKS
         if surplus <= 0:
             return False
@@ -343,87 +343,6 @@ def cache_mark(block: Block) -> CacheMark | None:
         return None
     ttl = mark.get("ttl")
     return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
-
-
-class AlternatingRenderer(MessageRenderer[AnyTraits]):
-    """A renderer for messages of two roles that alternate, each a list of parts, and separate system text."""
-
-    assistant_role: ClassVar[str] = "assistant"
-    parts_field: ClassVar[str] = "content"
-
-    def add(self, content: Content) -> None:
-        """Render the next content: as parts of the last message if the role is the same, else as a new message."""
-        if content.speaker == "system":
-            self.add_system(content)
-            return
-        if content.speaker not in ("human", "tool", "ai"):
-            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
-            return
-        speaker = content.speaker
-        last_role = "user"
-        pushed: list[Any] = []
-        for block in content.blocks:
-            role = "user"
-            if type(block) not in UNPAIRED_BLOCKS and isinstance(block, ToolResponseBlock):
-                parts = self.result_parts(block)
-            elif speaker == "ai":
-                role, parts = self.assistant_role, self.assistant_parts(block)
-            elif speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                parts = [self.tool_media_part(block)]
-            else:
-                parts = self.user_parts(block)
-            if parts and "cache" in block.metadata and (mark := cache_mark(block)) is not None:
-                parts = self.mark_parts(parts, mark)
-            if role != last_role:
-                self.push(last_role, pushed)
-                last_role, pushed = role, []
-            pushed += parts
-        self.push(last_role, pushed)
-
-    def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
-        """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
-        return parts
-
-    def result_parts(self, block: ToolResponseBlock) -> list[Any]:
-        """Return the parts for the result of a call."""
-        raise NotImplementedError
-
-    def tool_media_part(self, block: Media) -> Any:
-        """Return the part for an image or file of a tool; text if the target cannot carry it."""
-        raise NotImplementedError
-
-    def user_parts(self, block: Block) -> list[Any]:
-        """Return the parts for a block of a user's message."""
-        raise NotImplementedError
-
-    def assistant_parts(self, block: Block) -> list[Any]:
-        """Return the parts for a block of the model's message."""
-        raise NotImplementedError
-
-    def push(self, role: str, parts: list[Any]) -> None:
-        """Add parts to the last message if it has this role, else to a new one."""
-        if not parts:
-            return
-        last = self.messages[-1] if self.messages else None
-        if last is not None and last["role"] == role:
-            last[self.parts_field].extend(parts)
-            self.members[-1].append(self.content_number)
-        else:
-            self.append({"role": role, self.parts_field: list(parts)})
-
-    def add_system(self, content: Content) -> None:
-        """Add a system message to the system text, wherever it is in the conversation."""
-        if self.messages:
-            self.report("a system message from within the conversation was moved to the system text")
-        for block in content.blocks:
-            if isinstance(block, OpaqueBlock) and not self.is_own(block):
-                self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
-            elif not isinstance(block, TextBlock):
-                self.report(f"a block of type {block.type!r} in a system message was left out")
-            elif block.text.strip():
-                if (mark := cache_mark(block)) is not None:
-                    self.system_marks[len(self.system)] = mark
-                self.system.append(block.text)
 
 
 class RoleRenderer(MessageRenderer[AnyTraits]):
