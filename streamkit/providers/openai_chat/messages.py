@@ -16,8 +16,10 @@ nothing: a call without a result and a result without a call are rendered as the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeGuard
+
+from msgspec import Struct, field
 
 from streamkit.history import (
     Block,
@@ -41,7 +43,7 @@ from streamkit.providers.openai_chat.content_blocks import (
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import convert_media, convert_tool_media, image_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_request, is_reasoning
-from streamkit.providers.provider import RenderedMessages, RenderOptions
+from streamkit.providers.provider import RenderOptions
 from streamkit.providers.rendering.media import (
     Media,
     caption,
@@ -53,19 +55,19 @@ from streamkit.providers.rendering.media import (
 )
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
-from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
 from streamkit.values.json_data import copy_with
 from streamkit.values.media import is_base64, to_standard_base64
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 _MARKS = frozenset({"cache", CACHE_BREAKPOINT})
 
 
-def render_messages(contents: Sequence[Content], traits: ChatDialect, options: RenderOptions) -> RenderedMessages:
-    """Return history as a dialect's messages."""
-    return ChatRenderer(traits, options, contents).render(contents)
+def create_renderer(traits: ChatDialect, options: RenderOptions) -> ChatRenderer:
+    """Return a renderer of history as a dialect's messages."""
+    return ChatRenderer(traits, options)
 
 
 class ChatRenderer(RoleRenderer[ChatDialect]):
@@ -75,11 +77,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         call_names: the names of the tools that were called, by the call's id in history.
     """
 
-    def __init__(self, traits: ChatDialect, options: RenderOptions, contents: Sequence[Content]) -> None:
+    def __init__(self, traits: ChatDialect, options: RenderOptions) -> None:
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
-        self._contents = contents
-        self._has_reasoning: list[bool] | None = None  # for each content, once one has reasoning
+        self._has_reasoning: list[bool] = []  # for each content so far, whether its reasoning is sent back
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
@@ -110,15 +111,14 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.messages[-1]["prefix"] = True
         last = self.messages[-1] if len(self.messages) > 1 else {}
         if self.traits.messages.prefix and last.get("role") == "system":
-            contents_of_last = self.contents_of(self.messages.pop())
-            message = {**last, "role": "user"}
-            self.push(message)
-            self.mark(message, contents_of_last)
+            self.messages.pop()
+            members = self.members.pop()
+            self.push({**last, "role": "user"})
+            self.members[-1] = members
             self.changes.append("the last message, a system message, was sent as a person's")
         if self.traits.cache_marks:
-            lists = [parts for message in self.messages if isinstance(parts := message.get("content"), list)]
-            marked = [part for parts in lists for part in parts if "cache_control" in part]
-            if drop_first_marks(marked, lambda part: part.pop("cache_control")):
+            self.close_messages(len(self.messages))
+            if self.drop_first_marks([]):
                 self.report(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}")
 
     def add(self, content: Content) -> None:
@@ -206,7 +206,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         if parts.calls:
             self.ids.start_round()
             self.messages[-1]["tool_calls"] = calls = [self._call(call) for call in parts.calls]
-            if not self.traits.stream.reasoning_details and requires_signature(self.options.model):
+            if self._requires_signature:
                 # On Google's endpoint of this wire; a router with typed reasoning adds its own.
                 # https://ai.google.dev/gemini-api/docs/thought-signatures#openai
                 calls[0].setdefault("extra_content", {"google": {"thought_signature": SKIP_SIGNATURE}})
@@ -264,8 +264,6 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 if not signed and self.is_own(block):
                     self.omit(block, "its parts are not signed")
             elif isinstance(block, ReasoningBlock) and is_theirs and self._accepts_reasoning(block):
-                if self._has_reasoning is None:
-                    self._has_reasoning = self._contents_with_reasoning()
                 if not self._has_reasoning[self.content_number]:
                     self.omit(block, f"{self.traits.name} does not accept it here")
                 elif self.traits.thinking_parts:
@@ -304,22 +302,26 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     # ------------------------------------------------------------ reasoning
 
-    def _contents_with_reasoning(self) -> list[bool]:
-        """Return for each content whether its reasoning is sent back. A person's message begins a turn."""
+    def extend(self, contents: Sequence[Content]) -> None:
+        """Render the next contents, after finding whose reasoning is sent back. A person's message begins a turn."""
         replay, model = self.traits.reasoning_replay, self.options.model
         if self.traits.reasoning.of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
             replay = "never"
         if replay != "tool_turns":
-            return [replay == "always"] * len(self._contents)
-        turn, turns_with_calls = 0, {0}  # the first turn may lack its beginning, and the beginning may have had calls
+            self._has_reasoning += [replay == "always"] * len(contents)
+            super().extend(contents)
+            return
+        # The first turn may lack its beginning, and the beginning may have had calls.
+        turn, turns_with_calls = 0, {0} if not self._has_reasoning or self._has_reasoning[-1] else set[int]()
         turns: list[int] = []
-        for content in self._contents:
+        for content in contents:
             kinds = {block.type for block in content.blocks}
             turn += content.speaker == "human" and kinds != {"tool_response"}
             turns.append(turn)
             if "tool_call" in kinds:
                 turns_with_calls.add(turn)
-        return [turn in turns_with_calls for turn in turns]
+        self._has_reasoning += [turn in turns_with_calls for turn in turns]
+        super().extend(contents)
 
     def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:
@@ -380,6 +382,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                 call["extra_content"] = extra
         return call
 
+    @cached_property
+    def _requires_signature(self) -> bool:
+        """The first call of a message must have a signature."""
+        return requires_signature(self.options.model) and not self.traits.stream.reasoning_details
+
     # ------------------------------------------------------------ results
 
     def add_result(self, block: ToolResponseBlock) -> None:
@@ -418,17 +425,14 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         return convert_parts(parts, partial(convert_tool_media, traits=self.traits), self.changes, self.traits.name)
 
 
-class _AssistantParts:
+class _AssistantParts(Struct):
     """The blocks of an assistant message, by the field that they are sent in."""
 
-    __slots__ = ("calls", "content", "fields", "reasoning", "refusals")
-
-    def __init__(self) -> None:
-        self.content: list[Block] = []
-        self.reasoning: list[ReasoningBlock] = []
-        self.refusals: list[TextBlock] = []
-        self.calls: list[ToolCallBlock] = []
-        self.fields: Json = {}  # ``audio``, ``annotations`` and ``images``, complete
+    content: list[Block] = field(default_factory=list)
+    reasoning: list[ReasoningBlock] = field(default_factory=list)
+    refusals: list[TextBlock] = field(default_factory=list)
+    calls: list[ToolCallBlock] = field(default_factory=list)
+    fields: Json = field(default_factory=dict)  # ``audio``, ``annotations`` and ``images``, complete
 
 
 def _author_of(content: Content, traits: ChatDialect) -> str | None:
