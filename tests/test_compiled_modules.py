@@ -26,7 +26,6 @@ RECURSIVE = {
     "_to_json_value": "the depth of a path (_MAX_DEPTH)",
     "data": "its argument deepest",
     "finalize_arguments": "each level of text within text doubles its backslashes",
-    "media_block": "a file becomes a text or an image once",
     "message_with_arguments": "the names of the fields it follows, and a chunk's nesting",
     "replace_lone_surrogates": "its argument left",
     "rewrite": "a chunk's nesting",

@@ -9,13 +9,7 @@ import math
 import re
 from typing import Any
 
-__all__ = [
-    "join_half",
-    "join_surrogates",
-    "replace_lone_surrogates",
-    "to_valid_json",
-]
-
+__all__ = ["join_half", "join_surrogates", "replace_lone_surrogates", "to_valid_json"]
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -48,7 +42,7 @@ def replace_lone_surrogates(value: Any, left: int = 1000) -> Any:
     """Return plain data with each half of a surrogate pair replaced by U+FFFD, so that it can be encoded.
 
     Raises:
-        RecursionError: it has more than ``left`` levels, which compiled code would follow until the stack is used up.
+        RecursionError: there are more than ``left`` levels; compiled code would go on until the stack is used up.
     """
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
@@ -62,8 +56,6 @@ def replace_lone_surrogates(value: Any, left: int = 1000) -> Any:
 
 
 _LARGEST = 10**4299  # Python and jiter read integers of at most 4,300 digits
-
-
 _DEEPEST = 280  # levels that are copied: arguments have 256 at most, and each takes two calls
 
 

@@ -212,8 +212,7 @@ class PartialArgsAssembler:
 
     __slots__ = ("_fragments", "_is_out_of_order", "_joined", "_keep", "_open", "_path", "_string_parts", "problem")
 
-    #: the beginning of the text before any fragment: a call truncated here is incomplete, not empty
-    OPENING: ClassVar[str] = "{"
+    OPENING: ClassVar[str] = "{"  #: the text before any fragment: a call truncated here is incomplete, not empty
 
     def __init__(self, keep: Callable[[int], bool]) -> None:
         self._keep = keep
