@@ -73,7 +73,8 @@ class CacheMark(TypedDict, total=False):
 
 class _StoredModel(BaseModel):
     # Fields that a later version or another program wrote are kept, so that reading and writing back loses nothing.
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+    # The validators are built when one is used first: a turn and a run create what they know to be right without them.
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -342,7 +343,7 @@ class Content(_StoredModel):
         Raises:
             UsageError: the text is no str.
         """
-        return cls(speaker="human", blocks=_with_text(text, blocks))
+        return _create(cls, "human", text, blocks)
 
     @classmethod
     def system(cls, text: str, *blocks: Block) -> Content:
@@ -351,7 +352,7 @@ class Content(_StoredModel):
         Raises:
             UsageError: the text is no str.
         """
-        return cls(speaker="system", blocks=_with_text(text, blocks))
+        return _create(cls, "system", text, blocks)
 
     @classmethod
     def ai(cls, text: str = "", *blocks: Block) -> Content:
@@ -360,7 +361,7 @@ class Content(_StoredModel):
         Raises:
             UsageError: the text is no str.
         """
-        return cls(speaker="ai", blocks=_with_text(text, blocks))
+        return _create(cls, "ai", text, blocks)
 
 
 _CONTENT = frozenset({Content})
@@ -394,8 +395,15 @@ def to_contents(
     return given
 
 
-def _with_text(text: object, blocks: tuple[Block, ...]) -> list[Block]:
+def _create(kind: type[Content], speaker: str, text: object, blocks: tuple[Block, ...]) -> Content:
     if not isinstance(text, str):  # the field would take None for no text, and bytes for their base64
         given = type(text).__name__
         raise UsageError(f"the first argument is a message's text, a str, not {given}; blocks come after it")
-    return [TextBlock(text=text), *blocks] if text else list(blocks)
+    if blocks or not text or kind is not Content:
+        return kind(speaker=speaker, blocks=[TextBlock(text=text), *blocks] if text else list(blocks))
+    data = {"type": "text", "text": to_stored_data(text), "metadata": {}}
+    return store(
+        Content,
+        {"speaker": speaker, "blocks": [store(TextBlock, data, ("text",))], "metadata": {}},
+        ("speaker", "blocks"),
+    )

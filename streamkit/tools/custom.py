@@ -35,7 +35,7 @@ TEXT_FIELD = "input"
 class Grammar(BaseModel):
     """The grammar that the text of a custom tool follows."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
 
     syntax: str  #: ``lark`` or ``regex``
     definition: str

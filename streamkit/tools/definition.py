@@ -38,7 +38,7 @@ class ToolDefinition(BaseModel):
             ``added_fields``, what ``Tool(fields=...)`` adds for the target of the request.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     description: str = ""
@@ -83,7 +83,7 @@ class HostedTool(BaseModel):
         name: the program's name for it, which a tool choice uses; None for that of the definition.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
 
     provider: str
     raw: Any
@@ -131,10 +131,10 @@ def _offer(tool: Tool, provider: str) -> OfferedTool:
     declaration = fields if "type" in fields else tool.declaration
     if declaration is not None:
         return HostedTool(provider=provider, raw=dict(declaration), name=tool.name)
-    return ToolDefinition(
+    return ToolDefinition.model_construct(  # of a tool that was checked
         name=tool.name,
         description=tool.description,
-        parameters=tool.parameters,
+        parameters=dict(tool.parameters),
         kind=tool.kind,
         grammar=tool.grammar,
         strict=tool.strict,

@@ -49,7 +49,7 @@ class OutputFormat(BaseModel):
         strict: whether the provider enforces the schema; None leaves it to the provider.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     type: Literal["text", "json", "json_schema"]
     json_schema: dict[str, Any] | None = None
@@ -82,7 +82,7 @@ class Settings(BaseModel):
         output_format: the form of the response's text.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     model: str | None = None
     max_output_tokens: int | None = None
@@ -124,11 +124,13 @@ class Request(BaseModel):
         provider: the provider in whose form the request was read; None for one that a program made.
     """
 
+    model_config: ClassVar[ConfigDict] = ConfigDict(defer_build=True)
+
     contents: list[Content]
     tools: list[ToolDefinition | HostedTool] = Field(default_factory=list)
     tool_choice: str | None = None
     stream: bool = False
-    settings: Settings = Settings()
+    settings: Settings = Field(default_factory=Settings)
     unread: dict[str, Any] = Field(default_factory=dict)
     provider: str | None = None
 
@@ -141,6 +143,8 @@ def to_settings(settings: Settings | Mapping[str, Any] | None) -> Settings:
     """
     if isinstance(settings, Settings):
         return settings
+    if not settings:
+        return Settings.model_construct()
     try:
         return Settings.model_validate(dict(settings or {}))
     except ValidationError as error:
