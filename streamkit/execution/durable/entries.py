@@ -50,7 +50,6 @@ __all__ = [
     "StoredCall",
     "StoredResult",
     "StoredUsage",
-    "find_added",
     "parse_entry",
 ]
 
@@ -164,17 +163,6 @@ class HistoryChange(BaseModel):
 
 def _is_same(one: Content, other: Content) -> bool:
     return one is other or one == other
-
-
-def find_added(before: Sequence[Content], after: Sequence[Content]) -> int:
-    """Return where the contents begin that were added at the end of a conversation; its length if none were."""
-    if not before:
-        return 0
-    for is_last in (lambda content: content is before[-1], lambda content: content == before[-1]):
-        for number in range(len(after), 0, -1):
-            if is_last(after[number - 1]):
-                return number
-    return len(after)
 
 
 class RequestEntry(_RequestPart):

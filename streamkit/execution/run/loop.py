@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import structs
-from pydantic import TypeAdapter
 
 from streamkit import providers
 from streamkit.errors import UsageError
-from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.executors import Schedule, to_schedule
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.nested import RunningCall, current_call
@@ -37,6 +34,12 @@ from streamkit.providers.requests.request import CachePolicy
 from streamkit.reading.time_limits import Timeouts
 from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, to_tools
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from streamkit.execution.durable.recorder import Checkpoint
+    from streamkit.execution.durable.state import AnsweredState, RunState
 
 __all__ = ["run_loop", "to_conversation"]
 
@@ -193,6 +196,8 @@ def run_loop(
         return Run(_create_state(context, options, run_key or secrets.token_urlsafe(12), None))
     run_key = run_key or call.next_run_key()
     if options.checkpoint is None and (entries := call.run.inner_entries(run_key)):
+        from streamkit.execution.durable.state import RunState  # few runs are resumed
+
         resume = RunState.from_entries(entries)  # an earlier attempt of the call has made a part of it
         return _create_inner_run(_resume_run(resume, target, options, ids, call), call)
     return _create_inner_run(_create_state(context, options, run_key, call), call)
@@ -239,6 +244,8 @@ def _resume_run(
     Raises:
         UsageError: the state cannot be resumed with these arguments.
     """
+    from streamkit.execution.durable.state import AnsweredState, RunState  # few runs are resumed
+
     answered = resume.answer() if isinstance(resume, RunState) else resume
     if not isinstance(answered, AnsweredState):
         raise UsageError(

@@ -18,7 +18,6 @@ from msgspec import structs
 from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.one_call.prepare import awaits_client, unknown_outcome_result
@@ -36,6 +35,7 @@ from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools
 
 if TYPE_CHECKING:
+    from streamkit.execution.durable.state import RunState
     from streamkit.execution.run.output import RunOutput
 
 __all__ = [
@@ -334,6 +334,8 @@ class LoopState(Conversation):
 
     def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
+        from streamkit.execution.durable.state import RunState  # few runs pause
+
         self.warnings.extend(execution.warnings)
         to_approve, without_function = execution.pending, execution.awaiting_results
         self.ended = "awaiting_approval" if to_approve else "awaiting_results"

@@ -18,8 +18,6 @@ from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
-from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.round.executor import ExecutionOptions
@@ -32,6 +30,8 @@ from streamkit.reading.turn import Turn
 from streamkit.values.redaction import excerpt_repr
 
 if TYPE_CHECKING:
+    from streamkit.execution.durable.recorder import Checkpoint
+    from streamkit.execution.durable.state import RunState
     from streamkit.reading.leaked_markup import LeakedMarkup
 
 __all__ = [
