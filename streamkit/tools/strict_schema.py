@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
+
+from msgspec import Struct
 
 from streamkit.errors import UsageError
 from streamkit.tools.json_schema import accepts_null
@@ -33,8 +34,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class StrictProfile:
+class StrictProfile(Struct, frozen=True):
     """The form of a schema that one provider's strict mode takes, and its limits.
 
     Attributes:
@@ -60,7 +60,7 @@ class StrictProfile:
 
     target: str
     every_required: bool = False
-    keywords: Mapping[str, frozenset[Any] | None] | None = field(default_factory=dict)
+    keywords: Mapping[str, frozenset[Any] | None] | None = {}
     type_lists: bool = True
     references: bool = True
     recursive: bool = True

@@ -9,8 +9,9 @@ messages are rendered in ``messages``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from streamkit.errors import UsageError
 from streamkit.output import OutputType
