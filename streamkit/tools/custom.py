@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from streamkit.calls import CallKind
 from streamkit.errors import UsageError
 from streamkit.json_text import join_surrogates
-from streamkit.tools.json_schema import json_excerpt
+from streamkit.values.json_data import json_excerpt
 
 __all__ = [
     "TEXT_FIELD",

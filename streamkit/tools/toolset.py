@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from streamkit.errors import UsageError
 from streamkit.tools.custom import declared_name
-from streamkit.tools.json_schema import json_excerpt
 from streamkit.tools.tool import Tool, ToolOptions
+from streamkit.values.json_data import json_excerpt
 
 __all__ = [
     "AnyTool",

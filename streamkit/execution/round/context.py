@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import isawaitable
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -18,13 +18,15 @@ from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.history import Content, ToolCallBlock
-from streamkit.output import OutputType
 from streamkit.providers.contract.rendered import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.rendering import conversion
 from streamkit.providers.requests.request import CachePolicy, auto_mark, mark_contents, mark_tools
 from streamkit.tools import OfferedTool, Tool, to_definitions
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = [
     "BeforeEveryRequest",

@@ -25,7 +25,6 @@ from streamkit.execution.run.options import Budget, LoopOptions, Retries, TurnOp
 from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.history.content import to_contents
-from streamkit.output import OutputType
 from streamkit.providers.contract.output_form import check_tool_names
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
@@ -149,8 +148,12 @@ def run_loop(
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     tools_by_name = to_tools(tools)
+    output_type: OutputType[Out] | None = None
     if output is not None:
+        from streamkit.output import OutputType  # most runs have none
+
         check_tool_names(tools_by_name)
+        output_type = OutputType(output)
     if not isinstance(turn, TurnOptions):
         raise UsageError(f"turn must be TurnOptions(limits=..., leaked_markup=..., repair_arguments=...), not {turn!r}")
     options = LoopOptions(
@@ -161,7 +164,7 @@ def run_loop(
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn=turn,
         checkpoint=checkpoint,
-        output=None if output is None else OutputType(output),
+        output=output_type,
         cache=cache,
         budget=Budget.of(budget),
     )

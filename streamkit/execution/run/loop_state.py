@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec import structs
 
-from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.calls import OUTPUT_TOOL, Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
 from streamkit.execution.executors import Execution
@@ -29,7 +29,6 @@ from streamkit.execution.run.conversation import Conversation
 from streamkit.execution.run.options import LoopOptions, Spending, count_calls
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history.content import TextBlock
-from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools

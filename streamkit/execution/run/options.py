@@ -22,7 +22,6 @@ from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.round.executor import ExecutionOptions
 from streamkit.history import ToolCallBlock, ToolResponseBlock
-from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.request import CachePolicy, auto_mark
@@ -32,6 +31,7 @@ from streamkit.values.redaction import excerpt_repr
 if TYPE_CHECKING:
     from streamkit.execution.durable.recorder import Checkpoint
     from streamkit.execution.durable.state import RunState
+    from streamkit.output import OutputType
     from streamkit.reading.leaked_markup import LeakedMarkup
 
 __all__ = [

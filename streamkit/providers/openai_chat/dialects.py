@@ -30,6 +30,7 @@ from streamkit.providers.openai_chat.traits import (
     OPENAI_IDS,
     OPENAI_SETTINGS,
     RULES_OF_MODELS,
+    SECOND_KEY,
     SERVER_IDS,
     SETTINGS,
     SETTINGS_WITH_TOP_K,
@@ -126,7 +127,7 @@ class ChatDialect(Traits, frozen=True, kw_only=True):
     request_rules: str | None = "streamkit.testing.rules.openai_chat"
     reuses_slots: bool = True
     whole_names: bool = False
-    second_key: str | None = "function_call"
+    second_key: str | None = SECOND_KEY
     id_rule: IdRule = SERVER_IDS
     model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: RULES_OF_MODELS)
     stream_usage: bool = True  # https://platform.openai.com/docs/api-reference/chat/create, "stream_options"

@@ -34,6 +34,7 @@ __all__ = [
     "drop_first_marks",
     "mark_contents",
     "mark_tools",
+    "read_cache_mark",
     "to_settings",
 ]
 
@@ -175,6 +176,14 @@ def auto_mark(cache: CachePolicy) -> CacheMark | None:
     if cache != "auto" and not (isinstance(cache, Mapping) and set(cache) <= {"ttl"} and isinstance(ttl, str | None)):
         raise UsageError(f'cache must be "auto" or a CacheMark such as {{"ttl": "1h"}}, not {cache!r}')
     return {"ttl": ttl} if isinstance(ttl, str) else {}
+
+
+def read_cache_mark(value: Any) -> CacheMark | None:
+    """Return the mark of a ``cache_control`` of Anthropic's form; None for any other value."""
+    if not isinstance(value, dict) or value.get("type") != "ephemeral":
+        return None
+    ttl = value.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
 
 
 def mark_contents(contents: Sequence[Content], mark: CacheMark) -> list[Content]:
