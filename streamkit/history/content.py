@@ -8,7 +8,7 @@ unknown speaker, block type or field is kept unchanged, and JSON and back is equ
 It must not depend on any provider, nor on how messages are repaired or rendered.
 """
 
-from __future__ import annotations
+# The annotations are no texts (PEP 563): pydantic would evaluate each, which is a third of the time of this import.
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar, get_args
@@ -24,7 +24,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from streamkit.errors import UsageError
@@ -106,7 +105,8 @@ class _StoredModel(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls._camel_names = {camel: name for name in cls.model_fields if (camel := to_camel(name)) != name}
+        parts = {name: name.split("_") for name in cls.model_fields if "_" in name}
+        cls._camel_names = {first + "".join(map(str.title, rest)): name for name, (first, *rest) in parts.items()}
         cls._defaults = {name: field.default for name, field in cls.model_fields.items()}
 
 
@@ -337,7 +337,7 @@ class Content(_StoredModel):
     metadata: Metadata = Field(default_factory=dict)
 
     @classmethod
-    def human(cls, text: str = "", *blocks: Block) -> Content:
+    def human(cls, text: str = "", *blocks: Block) -> "Content":
         """Return a person's message: a text, and blocks after it. An empty text adds no block.
 
         Raises:
@@ -346,7 +346,7 @@ class Content(_StoredModel):
         return _create(cls, "human", text, blocks)
 
     @classmethod
-    def system(cls, text: str, *blocks: Block) -> Content:
+    def system(cls, text: str, *blocks: Block) -> "Content":
         """Return an instruction to the model: a text, and blocks after it.
 
         Raises:
@@ -355,7 +355,7 @@ class Content(_StoredModel):
         return _create(cls, "system", text, blocks)
 
     @classmethod
-    def ai(cls, text: str = "", *blocks: Block) -> Content:
+    def ai(cls, text: str = "", *blocks: Block) -> "Content":
         """Return the model's message: a text, and blocks after it. An empty text adds no block.
 
         Raises:
@@ -395,7 +395,7 @@ def to_contents(
     return given
 
 
-def _create(kind: type[Content], speaker: str, text: object, blocks: tuple[Block, ...]) -> Content:
+def _create(kind: "type[Content]", speaker: str, text: object, blocks: tuple[Block, ...]) -> "Content":
     if not isinstance(text, str):  # the field would take None for no text, and bytes for their base64
         given = type(text).__name__
         raise UsageError(f"the first argument is a message's text, a str, not {given}; blocks come after it")

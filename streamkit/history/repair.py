@@ -15,10 +15,11 @@ result belongs to is decided by ``pairing``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import is_
 from typing import Any
+
+from msgspec import Struct
 
 from streamkit.history.content import UNPAIRED_BLOCKS, Block, Content, ToolCallBlock, ToolResponseBlock, parse_arguments
 from streamkit.history.pairing import NO_RESULT, PairedCall, PairedResult, Pairing
@@ -30,8 +31,7 @@ __all__ = ["RepairResult", "repair"]
 _SPEAKERS = frozenset({"human", "ai", "tool", "system"})
 
 
-@dataclass(frozen=True, slots=True)
-class RepairResult:
+class RepairResult(Struct, frozen=True):
     """A repaired history.
 
     Attributes:

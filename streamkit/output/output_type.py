@@ -35,7 +35,7 @@ from streamkit.errors import InvalidOutput, UsageError
 from streamkit.tools.function import JsonSchemaGenerator, describe_error, without_titles
 from streamkit.tools.json_schema import drop_placeholder_nulls, find_problems
 from streamkit.values.json_data import json_excerpt
-from streamkit.values.schema_references import resolve_reference
+from streamkit.values.schemas import resolve_reference
 
 __all__ = [
     "NOT_SHOWN",

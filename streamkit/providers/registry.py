@@ -19,7 +19,6 @@ It must not depend on how a provider's stream looks.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -258,7 +257,9 @@ def _load_packages() -> None:
     if _packages_loaded:
         return
     _packages_loaded = True
-    for module in pkgutil.iter_modules(import_module(_PACKAGE).__path__):
+    from pkgutil import iter_modules  # most programs name one provider
+
+    for module in iter_modules(import_module(_PACKAGE).__path__):
         if module.ispkg:
             _load_package(module.name)
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from streamkit.tools.context import Approval, ToolContext
 from streamkit.tools.custom import Grammar
-from streamkit.tools.definition import HostedTool, OfferedTool, StrictProfile, ToolDefinition, to_definitions
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.function import FunctionKind, InvalidArguments
 from streamkit.tools.tool import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, tool
 from streamkit.tools.toolset import AnyTool, ToolSet, to_tools
 from streamkit.values.lazy_names import lazy_names
+from streamkit.values.schemas import StrictProfile
 
 if TYPE_CHECKING:
     from streamkit.tools.strict_schema import strict_parameters

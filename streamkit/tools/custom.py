@@ -5,7 +5,7 @@ function with one text. The names in a provider's own declarations of tools, and
 here too. This module must not depend on providers.
 """
 
-from __future__ import annotations
+# No annotations as texts, as in ``history.content``.
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, get_args

@@ -5,12 +5,11 @@ provider's own tool, which only that provider understands. Nothing is checked he
 any name and any schema. This module must not depend on providers.
 """
 
-from __future__ import annotations
+# No annotations as texts, as in ``history.content``.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamkit.tools.custom import TEXT_FIELD, Grammar, declared_name, text_schema
@@ -18,7 +17,7 @@ from streamkit.tools.tool import Tool
 from streamkit.tools.toolset import AnyTool, to_tools
 from streamkit.values.json_data import copy_with
 
-__all__ = ["HostedTool", "OfferedTool", "StrictProfile", "ToolDefinition", "to_definitions"]
+__all__ = ["HostedTool", "OfferedTool", "ToolDefinition", "to_definitions"]
 
 
 class ToolDefinition(BaseModel):
@@ -52,15 +51,15 @@ class ToolDefinition(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
-    def custom(cls, name: str, description: str = "", grammar: Grammar | None = None, **more: Any) -> ToolDefinition:
+    def custom(cls, name: str, description: str = "", grammar: Grammar | None = None, **more: Any) -> "ToolDefinition":
         """Return the definition of a custom tool, with the schema of an object of one text."""
         return cls(name=name, description=description, grammar=grammar, kind="custom", parameters=text_schema(), **more)
 
-    def with_parameters(self, parameters: dict[str, Any]) -> ToolDefinition:
+    def with_parameters(self, parameters: dict[str, Any]) -> "ToolDefinition":
         """Return a copy with another schema."""
         return copy_with(self, parameters=parameters)
 
-    def as_function(self) -> ToolDefinition:
+    def as_function(self) -> "ToolDefinition":
         """Return a custom tool as a function of one text, with its grammar in the description."""
         if self.kind == "function":
             return self
@@ -99,47 +98,6 @@ class HostedTool(BaseModel):
         raw = self.raw if isinstance(self.raw, dict) else {}
         kind = raw.get("type") if isinstance(raw.get("type"), str) else None
         return self.name or declared_name(raw) or kind or next(iter(raw), "unnamed")
-
-
-class StrictProfile(Struct, frozen=True):
-    """The form of a schema that one provider's strict mode takes, and its limits.
-
-    Attributes:
-        target: the provider's name for messages.
-        every_required: whether every property must be required.
-        keywords: the constraint keywords that it takes, each with the values that it takes (None: any value); None: all
-            keywords.
-        type_lists: whether ``"type": ["string", "null"]`` is taken; else it is expressed by ``anyOf``.
-        references: whether ``$ref`` is taken wherever a schema is; else the reference is replaced by what it refers to,
-            unless it is recursive.
-        recursive: whether a schema may refer to itself.
-        some_required: whether every object needs a required property.
-        all_or_none: whether the mode holds for all tools of a request or for none, so that it is requested only if all
-            of them are strict.
-        depth: the most nested objects.
-        enum_values: the most enum values of one tool.
-        properties: the most properties of one tool.
-        tools: the most strict tools of a request.
-        fields: the most properties of a request.
-        optional: the most properties of a request that are not required.
-        unions: the most properties of a request with ``anyOf`` or several types.
-    """
-
-    target: str
-    every_required: bool = False
-    keywords: Mapping[str, frozenset[Any] | None] | None = {}
-    type_lists: bool = True
-    references: bool = True
-    recursive: bool = True
-    some_required: bool = False
-    all_or_none: bool = False
-    depth: int | None = None
-    enum_values: int | None = None
-    properties: int | None = None
-    tools: int | None = None
-    fields: int | None = None
-    optional: int | None = None
-    unions: int | None = None
 
 
 #: A tool in a request: one of the client, or one of the provider.

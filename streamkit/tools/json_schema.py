@@ -23,7 +23,7 @@ from typing import Any, TypeGuard
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from streamkit.values.json_data import json_excerpt
-from streamkit.values.schema_references import follow_reference, resolve_reference
+from streamkit.values.schemas import follow_reference, resolve_reference
 
 __all__ = [
     "accepts_null",

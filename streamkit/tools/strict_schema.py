@@ -21,9 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 from streamkit.errors import UsageError
-from streamkit.tools.definition import StrictProfile
 from streamkit.tools.json_schema import accepts_null
-from streamkit.values.schema_references import resolve_reference, unescape_json_pointer
+from streamkit.values.schemas import StrictProfile, resolve_reference, unescape_json_pointer
 
 __all__ = [
     "StrictSchema",

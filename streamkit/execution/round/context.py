@@ -12,6 +12,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 import msgspec
+from msgspec import Struct
 
 from streamkit import providers
 from streamkit.calls import StreamError
@@ -40,8 +41,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A provider, and the model and endpoint that are requested of it: one of the ``fallbacks`` of ``run_loop``.
 
     Attributes:
@@ -206,8 +206,7 @@ CreateStream: TypeAlias = Callable[[RoundContext], Any]
 BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeEveryRequest:
+class BeforeEveryRequest(Struct, frozen=True):
     """A hook of ``before_follow_up`` that is called before the first request as well.
 
     Attributes:

@@ -8,12 +8,12 @@ limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamkit.calls import OUTPUT_TOOL, Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
@@ -46,8 +46,7 @@ _LAST_ROUND = "Not run: this was the last round, in which no such tool can be ca
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 
-@dataclass(frozen=True, slots=True)
-class ResumedRound:
+class ResumedRound(Struct, frozen=True):
     """The round in which a run was left."""
 
     calls: Round  #: its calls, and the results so far

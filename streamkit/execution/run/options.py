@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from streamkit import providers
 from streamkit.accumulator import Limits
@@ -280,7 +279,7 @@ class Retries(Struct, frozen=True):
     def targets(self) -> list[Target]:
         """Return the fallbacks as targets with provider objects."""
         found = [fallback if isinstance(fallback, Target) else Target(fallback) for fallback in self.fallbacks]
-        return [replace(target, provider=providers.get(target.provider)) for target in found]
+        return [structs.replace(target, provider=providers.get(target.provider)) for target in found]
 
 
 class TurnOptions(Struct, frozen=True):

@@ -12,7 +12,7 @@ system text and the last block of the conversation, as Anthropic recommends for 
 without marks cache by themselves and get none.
 """
 
-from __future__ import annotations
+# No annotations as texts, as in ``history.content``.
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias

@@ -25,8 +25,9 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.requests.body_fields import BodyFields
 from streamkit.providers.requests.request import read_cache_mark
 from streamkit.tools.custom import Grammar
-from streamkit.tools.definition import HostedTool, OfferedTool, StrictProfile, ToolDefinition
+from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
+from streamkit.values.schemas import StrictProfile
 
 __all__ = [
     "ToolMode",
