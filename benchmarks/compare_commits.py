@@ -81,6 +81,7 @@ def main(argv: list[str] | None = None) -> None:
         _git("worktree", "add", "--detach", "--force", str(base), options.revision)
         try:
             made = list(_make_inputs(options.streams, options.seed, set(filter(None, options.providers.split(",")))))
+            sys.setrecursionlimit(5_000)  # chunks that are nested deeply
             inputs.write_bytes(pickle.dumps([vars(each) for each in made]))
             logs = [_run(tree, inputs, Path(folder, name)) for tree, name in ((base, "a"), (_ROOT, "b"))]
         finally:
