@@ -9,6 +9,7 @@ import re
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -36,7 +37,11 @@ def answer(provider: str) -> bytes:
 
 
 def gateway(
-    provider: str = "anthropic", *, failure: Exception | None = None, **options: Any
+    provider: str = "anthropic",
+    *,
+    failure: Exception | None = None,
+    models: Mapping[str, str] = MappingProxyType({}),
+    **options: Any,
 ) -> tuple[Gateway, list[UpstreamRequest], list[Exchange]]:
     """Return a gateway over one upstream, the requests of the upstream, and the reports."""
     requests: list[UpstreamRequest] = []
@@ -49,7 +54,7 @@ def gateway(
             raise failure
         yield [answer(provider)]
 
-    upstream = Upstream(provider=provider, ask=ask, endpoint="http://upstream.internal:9")
+    upstream = Upstream(provider=provider, ask=ask, endpoint="http://upstream.internal:9", models=models)
     return Gateway(upstream, report=reports.append, **options), requests, reports
 
 
@@ -221,6 +226,16 @@ def test_a_model_that_is_another_path_of_the_upstream_is_refused(provider: str, 
     assert [response.status_code for response in responses] == [400, 400]
     assert "is no name of a model" in responses[0].json()["error"]["message"]
     assert len(responses[0].content) < 500
+    assert requests == []
+
+
+@pytest.mark.parametrize("models", [{}, {"*": "m"}])
+def test_a_long_name_of_a_model_is_refused(models: Mapping[str, str]) -> None:
+    """Chat Completions repeats the client's name in every chunk: one of 1 MB made 300 deltas 300 MB."""
+    app, requests, _ = gateway("openai_chat", models=models)
+    name = {**QUESTION, "model": "m" * 2049}
+    responses = run(app, ("POST", "/v1/chat/completions"), ("POST", PATH), ("POST", "/api/chat"), json=name)
+    assert [response.status_code for response in responses] == [400] * 3
     assert requests == []
 
 
