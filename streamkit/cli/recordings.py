@@ -192,11 +192,8 @@ def expand_paths(path: Path) -> list[Path]:
     """Return the recordings in a folder, no links, one path each, in the order of their names; a file is itself."""
     if not path.is_dir():
         return [path]
-    files = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and not file.is_symlink() and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
+    found = [file for file in sorted(path.rglob("*")) if file.is_file() and not file.is_symlink()]
+    files = [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     recorded = {file.name.removesuffix(FACTS_SUFFIX) for file in files if file.name.endswith(FACTS_SUFFIX)}
     return [
         file

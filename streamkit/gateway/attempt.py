@@ -262,14 +262,7 @@ async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> boo
 class Conversion:
     """The conversion of one response.
 
-    Args:
-        upstream: the upstream.
-        target: its provider.
-        client: the provider whose form the response to the client has.
-        request: the client's request.
-        model: the upstream's model.
-        writer: the writer of the client's response.
-        state: the keys of carried state.
+    The arguments are what the `Attempt` has under their names.
 
     Attributes:
         turn: the upstream's response.
