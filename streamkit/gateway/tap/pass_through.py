@@ -88,7 +88,6 @@ class PassedRequest:
     """A request as it goes to the upstream.
 
     Attributes:
-        method: the HTTP method.
         url: the whole address, with the query.
         headers: the client's headers, in order.
         body: the client's body; None if it sent none.
