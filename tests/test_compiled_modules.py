@@ -24,7 +24,6 @@ RECURSIVE = {
     "_fit": "the nesting of the declared type",
     "_sum_counts": "a chunk's nesting (Limits.nesting)",
     "_to_json_value": "the depth of a path (_MAX_DEPTH)",
-    "data": "its argument deepest",
     "finalize_arguments": "each level of text within text doubles its backslashes",
     "message_with_arguments": "the names of the fields it follows, and a chunk's nesting",
     "replace_lone_surrogates": "its argument left",
