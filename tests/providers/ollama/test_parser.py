@@ -8,6 +8,7 @@ from typing import Any
 import ollama
 import pytest
 import wire_streams
+from compiled import interpreted_only
 from hypothesis import given
 from hypothesis import strategies as st
 from operation_counts import count_operations
@@ -392,6 +393,7 @@ def test_the_model_behind_a_cloud_model_is_metadata_once() -> None:
     assert read(one, one) == [facts, ("text", "Hi"), ("text", "Hi")]
 
 
+@interpreted_only
 def test_a_line_of_a_cloud_model_is_decoded_once() -> None:
     plain = json.dumps(line("Hi") | {"remote_model": "m-1", "remote_host": "https://ollama.com"}).encode() + b"\n"
     turn = Turn("ollama", turn_key="turn-1")
