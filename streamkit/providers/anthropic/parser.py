@@ -212,8 +212,7 @@ class AnthropicParser:
             fields = event.delta if context is None else {"context_management": context, **event.delta}
             self._read_end(fields, facts_of(fields))
         elif isinstance(event, MessageStop):
-            self._blocks.end()
-            self._sink.terminate()
+            self._stop_message(event.metrics)
         return True
 
     # ------------------------------------------------------------ frames that are not a plain event
@@ -279,11 +278,7 @@ class AnthropicParser:
             self._read_end(fields, facts_of(fields))
         elif event_type == "message_stop":
             self._report_usage(raw.get("usage"))
-            metrics = raw.get(INVOCATION_METRICS)
-            if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
-                self._report_usage({INVOCATION_METRICS: metrics})
-            self._blocks.end()
-            self._sink.terminate()
+            self._stop_message(raw.get(INVOCATION_METRICS))
         elif event_type == "message" or (event_type is None and raw.get("role") == "assistant" and "content" in raw):
             self._complete_message(raw)
         elif event_type == "error" or raw.get("error"):
@@ -313,6 +308,12 @@ class AnthropicParser:
         self._sink.keep(started.size)
         self._started = started
         self._read_message(message)
+
+    def _stop_message(self, metrics: Any) -> None:
+        if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
+            self._report_usage({INVOCATION_METRICS: metrics})
+        self._blocks.end()
+        self._sink.terminate()
 
     def _complete_message(self, message: Json) -> None:
         """Read a message that was not streamed, or that repeats the blocks streamed before it."""
