@@ -314,17 +314,10 @@ class Usage(Struct, frozen=True):
 
         Per field the last figure that was sent counts, and a zero never replaces another figure.
         """
-        reports = (
-            (self.input_tokens, later.input_tokens),
-            (self.output_tokens, later.output_tokens),
-            (self.reasoning_tokens, later.reasoning_tokens),
-            (self.cache_read_tokens, later.cache_read_tokens),
-            (self.cache_write_tokens, later.cache_write_tokens),
-        )
-        prompt, output, reasoning, read, written = [
-            last if last or before is None else before for before, last in reports
-        ]
-        return Usage(prompt, output, reasoning, read, written, later.raw)
+        fields = zip(astuple(self), astuple(later), strict=True)
+        figures = [last if last or before is None else before for before, last in fields]
+        figures[-1] = later.raw
+        return Usage(*figures)
 
 
 def _sum(turns: Sequence[Usage]) -> Usage:

@@ -36,6 +36,7 @@ from streamkit import (
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.events import Reasoning, Text, ToolCallDelta, UsageReport
 from streamkit.execution import Execution
+from streamkit.history import ToolCallBlock
 
 pytestmark = interpreted_only
 
@@ -368,8 +369,8 @@ def count_renders(requests_read: int) -> tuple[int, int, int]:
 
     with count_operations() as operations:
         rounds = asyncio.run(main())
-    conversation = operations.calls["providers/rendering/conversion.py", "render_messages"]
-    return rounds, conversation, operations.calls["providers/openai_chat/messages.py", "render_messages"]
+    conversation = operations.calls["providers/rendering/kept.py", "render_longer"]
+    return rounds, conversation, operations.calls["providers/rendering/message_renderer.py", "render"]
 
 
 @pytest.mark.parametrize("requests_read", [1, 3])
@@ -389,10 +390,10 @@ def test_the_answer_of_a_run_with_a_history_is_rendered_for_its_warnings_alone()
 
     with count_operations() as operations:
         run = asyncio.run(main())
-        assert operations.calls["providers/openai_chat/messages.py", "render_messages"] == 0
+        assert operations.calls["providers/rendering/message_renderer.py", "render"] == 0
         codes = [[warning.code for warning in run.warnings] for _ in range(2)]
     assert codes == [["content_changed"]] * 2
-    assert operations.calls["providers/openai_chat/messages.py", "render_messages"] == 1
+    assert operations.calls["providers/rendering/message_renderer.py", "render"] == 1
 
 
 @pytest.mark.xfail(reason="the messages of an update with results are rendered too, for its warnings and its event")
@@ -457,3 +458,39 @@ def test_the_profiler_of_the_caller_is_restored() -> None:
     with count_operations():
         assert sys.getprofile() is not before
     assert sys.getprofile() is before
+
+
+@pytest.mark.parametrize(
+    ("name", "reads_request", "cache"),
+    [
+        ("openai_chat", False, None),
+        ("openai_chat", True, None),
+        ("openai_responses", True, None),
+        ("anthropic", True, "auto"),
+        ("bedrock_converse", True, "auto"),
+        ("gemini", True, None),
+    ],
+)
+def test_a_late_round_costs_the_same_as_an_early_one(name: str, reads_request: bool, cache: Any) -> None:
+    counts: list[Counter[tuple[str, str]]] = []
+    provider = providers.get(name)
+
+    def create_new_stream(context: RoundContext) -> list[bytes]:
+        if reads_request:
+            assert context.request[provider.traits.messages_field]
+        counts.append(Counter(operations.calls))
+        blocks = [ToolCallBlock(id=f"call_{context.round}", name="add", parameters={"x": context.round})]
+        return list(provider.emit(Content(speaker="ai", blocks=blocks), response_id=f"r{context.round}", model="m"))
+
+    async def add(x: int) -> int:
+        return x
+
+    async def main() -> None:
+        options: Any = {"history": HISTORY, "tools": [add], "run_key": "run-1", "max_rounds": 30, "cache": cache}
+        assert (await run_loop(create_new_stream, provider=name, **options)).ended == "max_rounds"
+
+    with count_operations() as operations:
+        asyncio.run(main())
+    early, late = (counts[number + 1] - counts[number] for number in (8, 24))
+    more = {function: (early[function], late[function]) for function in late if late[function] > early[function]}
+    assert not more
