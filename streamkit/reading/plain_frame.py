@@ -150,11 +150,12 @@ class PlainFrame:
         if at < 0 or (_BACKSLASH in data and data.count(b"\\") != encoded.count(b"\\") * (1 + (last > at))):
             return
         parser, tail = self._parser, data[last + len(encoded) - 1 :]
-        self._between, self._before_number = data[at + len(encoded) : last], None
+        self._between, self._before_number = b"", None
         if last > at:
             # More than two, or it may be what is between two strings, as ":" in {"a":"b"}.
-            if not self._between or data.find(encoded, at + 1) < last or not text.lstrip(" ")[:1].isalnum():
+            if data.find(encoded, at + len(encoded)) < last or not text.lstrip(" ")[:1].isalnum():
                 return
+            self._between = data[at + len(encoded) : last]
             if parser.unread_number is not None and (number := parser.unread_number.search(self._between)):
                 self._before_number = self._between[: number.start(1)]
                 self._between = self._between[number.end(1) :]
