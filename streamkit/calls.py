@@ -6,8 +6,7 @@ this, nor on how a tool is run.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from functools import reduce
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct, field
@@ -302,20 +301,13 @@ class Usage(Struct, frozen=True):
         """Return the tokens of both, as of two turns; ``sum(reports, start=Usage())`` adds up many."""
         if not isinstance(other, Usage):
             return NotImplemented
-        return Usage(
-            _sum((self.input_tokens, other.input_tokens)),
-            _sum((self.output_tokens, other.output_tokens)),
-            _sum((self.reasoning_tokens, other.reasoning_tokens)),
-            _sum((self.cache_read_tokens, other.cache_read_tokens)),
-            _sum((self.cache_write_tokens, other.cache_write_tokens)),
-            [*_reports(self), *_reports(other)],
-        )
+        return _sum((self, other))
 
     @staticmethod
     def sum(reports: Iterable[Usage]) -> Usage | None:
         """Return the tokens of several turns, added up; None for no reports. ``raw`` is the list of their reports."""
         turns = list(reports)
-        return reduce(Usage.__add__, turns, Usage()) if turns else None
+        return _sum(turns) if turns else None
 
     def updated_with(self, later: Usage) -> Usage:
         """Return the figures after a *later* report of the same turn.
@@ -328,14 +320,15 @@ class Usage(Struct, frozen=True):
         return Usage(*figures)
 
 
-def _sum(figures: Iterable[int | None]) -> int | None:
-    sent = [figure for figure in figures if figure is not None]
-    return sum(sent) if sent else None
-
-
-def _reports(usage: Usage) -> list[Any]:
-    """Return the raw reports of a turn's usage, or of a sum."""
-    return usage.raw if isinstance(usage.raw, list) else [] if usage.raw is None else [usage.raw]
+def _sum(turns: Sequence[Usage]) -> Usage:
+    fields: list[Any] = []
+    for reported in zip(*[astuple(turn)[:-1] for turn in turns], strict=True):
+        sent = [figure for figure in reported if figure is not None]
+        fields.append(sum(sent) if sent else None)
+    reports: list[Any] = []
+    for turn in turns:  # of which each may be a sum
+        reports += turn.raw if isinstance(turn.raw, list) else [] if turn.raw is None else [turn.raw]
+    return Usage(*[*fields, reports])
 
 
 class Finish(Struct, frozen=True):

@@ -370,8 +370,6 @@ class TargetIds:
         used: ids of calls that precede this conversation; no call gets one of them.
     """
 
-    __slots__ = ("_rule", "_target_ids", "_used")
-
     def __init__(self, rule: IdRule, used: Iterable[str] = ()) -> None:
         self._rule = rule
         self._target_ids: dict[str, str] = {}

@@ -7,7 +7,6 @@ in ``choice``; what all choices share is in ``turn_state``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -21,17 +20,11 @@ from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.ids import normalize_index
 from streamkit.json_text import join_surrogates, measure_json
-from streamkit.values.json_data import describe_object, to_json_data
+from streamkit.values.json_data import describe_object, is_plain_json, to_json_data
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
 MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
-
-_PLAIN = frozenset({int, str, type(None)})
-_PLAIN_NESTED = _PLAIN | {bool, float, dict}
-_NO_OBJECT = frozenset({list})
-_TEXTS = frozenset({str})
-_MOST_OBJECTS = 16  # of a report of usage that are compared with these
 
 TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
 
@@ -147,8 +140,8 @@ class Accumulator:
         """Implement ``Sink.usage``."""
         raw = usage.raw
         size, nesting = measure_json(raw)
-        is_plain = raw.__class__ is dict and _PLAIN.issuperset(map(type, raw.values()))
-        if not is_plain and raw is not None and (nesting > _MOST_OBJECTS or not _is_json_data(raw)):
+        # It is stored, so it must be JSON data, without NaN.
+        if raw is not None and (nesting > STORED_NESTING or not is_plain_json(raw)):
             raw = to_json_data(raw, describe_object, deepest=STORED_NESTING)
             if raw is not usage.raw:
                 usage, size = msgspec.structs.replace(usage, raw=raw), measure_json(raw)[0]
@@ -311,20 +304,6 @@ class Accumulator:
         for choice in non_empty:
             choice.emit_finished(may_execute=state.error is None)
         state.first_texts, state.other_texts = None, ()  # nothing grows any more, and they refer back to the state
-
-
-def _is_json_data(report: Any) -> bool:
-    """Return True if it is an object of texts, numbers and such objects; False if it may be no JSON data to store."""
-    objects = [report]
-    for each in objects:
-        kinds = {*map(type, each.values())} if each.__class__ is dict else _NO_OBJECT
-        if not kinds <= _PLAIN_NESTED or not _TEXTS.issuperset(map(type, each)):
-            return False
-        if float in kinds and not isfinite(sum([value for value in each.values() if value.__class__ is float])):
-            return False
-        if dict in kinds:
-            objects += [value for value in each.values() if value.__class__ is dict]
-    return True
 
 
 _TEXT_FIELDS = ("id", "name", "args", "arguments_delta")

@@ -273,12 +273,17 @@ class Choice:
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         """Implement ``ChoiceSink.server_tool_delta``. The text is kept until the complete arguments come."""
         if arguments_delta:
-            block = self._find_block(("server_tool", id)) if id else None
+            block, key, state = self._last, ("server_tool", id), self._state
+            if block is None or block.key != key:
+                block = self._find_block(key) if id else None
             if block is not None and block.detail.arguments is None:
                 block.parts.append(arguments_delta)
-                block.join_parts()
-                self._state.keep(len(arguments_delta))
-            self._state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
+                if block is not self._last:  # whose parts the check of the size joins
+                    block.join_parts()
+                state.size += len(arguments_delta)
+                if state.size > state.check_at:
+                    state.check_size()
+            state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
     def citation(self, data: Any, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.citation``."""

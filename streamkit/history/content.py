@@ -75,6 +75,13 @@ class _StoredModel(BaseModel):
     # Fields that a later version or another program wrote are kept, so that reading and writing back loses nothing.
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        _StoredModel.edits += 1
+
+    #: how many fields of contents and blocks were assigned, so that no kept rendering of one that was changed is used
+    edits: ClassVar[int] = 0
+
     @model_validator(mode="before")
     @classmethod
     def _normalize_input(cls, value: Any) -> Any:

@@ -22,7 +22,7 @@ from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Failed, Reasoning, Text, ToolCallDelta, TurnEvent
+from streamkit.events import Failed, Reasoning, ServerTool, Text, ToolCallDelta, TurnEvent
 from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import to_valid_json
 from streamkit.providers.contract.rendered import normalize_endpoint
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Turn"]
 
-_DELTAS: frozenset[type] = frozenset({Text, Reasoning, ToolCallDelta})
+_DELTAS: frozenset[type] = frozenset({Text, Reasoning, ToolCallDelta, ServerTool})
 
 
 class Turn(ChoiceView):
@@ -349,7 +349,7 @@ class Turn(ChoiceView):
             return
         if body is not None:
             body.is_recognized = body.is_recognized or accumulator.is_recognized()
-            error = body.diagnose(accumulator.unrecognized_error())
+            error = body.diagnose(accumulator.unrecognized_error)
             if error is not None:
                 state.fail(error)
         elif not accumulator.is_recognized():

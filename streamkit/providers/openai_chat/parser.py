@@ -65,6 +65,7 @@ _decode = msgspec.json.Decoder(PlainChunk).decode
 _NOTHING_STREAMED: frozenset[tuple[int, str]] = frozenset()  # one for all parsers: an empty set has 216 bytes
 
 _PADDING = re.compile(rb'"(?:obfuscation|p)" ?: ?"([0-9A-Za-z]*)"')
+_UNREAD_NUMBER = re.compile(rb'"token_id" ?: ?([0-9]+)')  # Together, which sends the text twice
 
 
 def create_parser(sink: Sink, traits: Traits) -> ChatParser:
@@ -90,6 +91,7 @@ class ChatParser:
     )
 
     padding = _PADDING
+    unread_number = _UNREAD_NUMBER
 
     def __init__(self, sink: Sink, *, has_message_lists: bool = False) -> None:
         self._sink = sink
@@ -132,7 +134,7 @@ class ChatParser:
             or choice.finish_reason is not None
             or choice.usage is not None
             or choice.logprobs is not None
-            or flagged_filters(choice.content_filter_results)
+            or (choice.content_filter_results and flagged_filters(choice.content_filter_results))
             or chunk.usage is not None
             or chunk.citations is not None
             or chunk.search_results is not None
