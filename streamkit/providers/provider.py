@@ -250,13 +250,15 @@ class Provider:
 
         changes: list[str] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
-        rendered = self.create_renderer(RenderOptions(ids, model, endpoint, frozenset(used_ids))).render(prepared)
+        module: MessagesModule = _import(self.package, "messages")
+        options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
+        rendered = module.create_renderer(self.traits, options).render(prepared)
         rendered.model = model
         rendered.changes[:0] = changes
         return rendered
 
-    def create_renderer(self, options: RenderOptions) -> MessageRenderer[Any]:
-        """Return what renders one conversation of JSON data."""
+    def create_renderer(self, options: RenderOptions) -> Any:
+        """Return the ``MessageRenderer`` of one conversation of JSON data."""
         module: MessagesModule = _import(self.package, "messages")
         return module.create_renderer(self.traits, options)
 

@@ -86,13 +86,13 @@ def test_given_messages_of_any_form_make_a_request() -> None:
 def renders(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of contents, each time that some are rendered."""
     counted: list[int] = []
-    original = MessageRenderer.extend
+    original = MessageRenderer.render
 
-    def count(self: MessageRenderer[Any], contents: Any) -> None:
+    def count(self: MessageRenderer[Any], contents: Any, **options: Any) -> Any:
         counted.extend([len(contents)] if contents else [])
-        original(self, contents)
+        return original(self, contents, **options)
 
-    monkeypatch.setattr(MessageRenderer, "extend", count)
+    monkeypatch.setattr(MessageRenderer, "render", count)
     return counted
 
 
