@@ -93,13 +93,13 @@ class _KeptRendering:
             stop -= 1
         marked = new if self._mark is None else mark_contents(new, self._mark)
         first, rest = marked[: max(stop, 0)], marked[max(stop, 0) :]
-        if not self._contents and not HistoryCheck().read(first, is_end=True):
+        if not self._contents and not HistoryCheck().accepts(first, is_end=True):
             repaired = repair(first)
             if not repaired.is_final:
                 return None
             first, self._changes[0] = repaired.contents, repaired.changes
-        is_valid = self._check.read(first, is_end=True)
-        if not is_valid or not replace(self._check, stems=self._check.stems.copy()).read(rest, is_end=True):
+        is_valid = self._check.accepts(first, is_end=True)
+        if not is_valid or not replace(self._check, stems=self._check.stems.copy()).accepts(rest, is_end=True):
             return None
         self._renderer.render(self._prepare(first, self._changes), is_end=False)
         kept = new[: max(stop, 0)]
