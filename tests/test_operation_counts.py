@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import sys
@@ -18,9 +19,23 @@ from properties.test_linear_cost import NO_LIMITS, count_work, opened
 from shared_data import recorded_streams
 from wire_streams import chat, chat_bytes, chat_call, gemini, gemini_bytes
 
-from streamkit import Content, RoundContext, Run, Turn, execute_tool_calls_batched, providers, read, run_loop
+from streamkit import (
+    Content,
+    RoundContext,
+    Run,
+    Timeouts,
+    Tool,
+    Turn,
+    execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
+    providers,
+    read,
+    run_loop,
+    tool,
+)
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.events import Reasoning, Text, ToolCallDelta, UsageReport
+from streamkit.execution import Execution
 from streamkit.history import ToolCallBlock
 
 pytestmark = interpreted_only
@@ -81,10 +96,7 @@ def decodes(parser: str, *, plain: bool) -> list[tuple[int, bytes]]:
 def test_a_plain_delta_is_decoded_once(parser: str) -> None:
     counts = decodes(parser, plain=True)
     assert counts
-    # A template of the frame is learned by decoding one frame again (``frame_template``): at most one in ten.
-    again = [data for count, data in counts if count != 1]
-    assert len(again) * 10 <= len(counts)
-    assert max(count for count, _ in counts) <= 2
+    assert [data for count, data in counts if count != 1] == []
 
 
 @pytest.mark.parametrize(
@@ -231,16 +243,28 @@ def test_a_run_passes_lists_of_events_through_and_looks_up_no_task() -> None:
     assert lookups < 1
 
 
-def callbacks_of_calls(count: int) -> int:
-    """Return how many callbacks the event loop runs for the calls of a turn, besides its timers."""
+def turn_of_calls(count: int) -> Turn:
     turn = Turn("openai_chat", turn_key="turn-1")
     for number in range(count):
         turn.feed(chat_call("{}", index=number, id=f"call_{number}", name="give"))
     turn.feed(chat(finish="tool_calls"))
     turn.close()
+    return turn
 
-    async def give() -> int:
-        return 1
+
+async def give() -> int:
+    """Give a number."""
+    return 1
+
+
+def take() -> int:
+    """Take a number, in a thread."""
+    return 1
+
+
+def callbacks_of_calls(count: int) -> int:
+    """Return how many callbacks the event loop runs for the calls of a turn, besides its timers."""
+    turn = turn_of_calls(count)
 
     async def main() -> int:
         loop, made = asyncio.get_running_loop(), 0
@@ -261,6 +285,49 @@ def callbacks_of_calls(count: int) -> int:
 
 def test_a_call_takes_one_turn_of_the_event_loop() -> None:
     assert callbacks_of_calls(50) - callbacks_of_calls(10) <= 1.2 * 40
+
+
+EXECUTORS = pytest.mark.parametrize("execute", [execute_tool_calls_batched, execute_tool_calls_sequentially])
+
+
+@EXECUTORS
+def test_one_call_is_run_by_few_functions(execute: Callable[..., Execution]) -> None:
+    turn, tools = turn_of_calls(1), [tool(give)]
+
+    async def main() -> Counter[str]:
+        await execute(turn, tools=tools)  # what the first one imports and keeps
+        with count_operations() as operations:
+            await execute(turn, tools=tools)
+        packages: Counter[str] = Counter()
+        for (file, _), number in operations.calls.items():
+            packages[file.partition("/")[0]] += number
+        return packages
+
+    packages = asyncio.run(main())
+    assert packages["execution"] <= 106
+    assert packages.total() <= 230
+
+
+@EXECUTORS
+@pytest.mark.parametrize(
+    "made", [tool(give), tool(give, approval="ask"), tool(take, name="give")], ids=["async", "approved", "thread"]
+)
+def test_an_execution_leaves_nothing_to_the_garbage_collector(execute: Callable[..., Execution], made: Tool) -> None:
+    turn = turn_of_calls(3)
+
+    async def main() -> list[object]:
+        await execute(turn, tools=[made], approve=lambda call, deps: True, timeouts=Timeouts(run=30.0))
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        await execute(turn, tools=[made], approve=lambda call, deps: True, timeouts=Timeouts(run=30.0))
+        gc.collect()
+        return [each for each in gc.garbage if type(each).__module__.startswith("streamkit")]
+
+    try:
+        assert asyncio.run(main()) == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
 
 
 @BOTH
