@@ -161,7 +161,7 @@ class ToolCallBuilder:
 
     def append(self, text: str) -> None:
         """Append the next part of the argument text, which is not empty."""
-        if text[0] == "{" and self.size > self.restart_offset and len(text) >= self.size - self.restart_offset:
+        if text[0] == "{" and self.parts and len(text) >= self.size - self.restart_offset > 0:
             # A delta that begins with all of the text in force may be the arguments sent again, as vLLM's last flush
             # does (vllm-project/vllm#42167). A shorter one cannot be, so comparing costs no more than the delta itself.
             if text.startswith(self._last_text(self.size - self.restart_offset)):
@@ -410,6 +410,9 @@ def merge_metadata(target: dict[str, Any], metadata: Mapping[str, Any]) -> None:
             target[name] = list(value) if isinstance(value, list) else value
 
 
+_NO_PARTS: list[str] = []  # of a call, which has its own: one list for all
+
+
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
@@ -434,7 +437,7 @@ class Block:
         self.number: int = number  # its place among the blocks of its choice
         self.key: Hashable = key
         self.detail: Any = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
-        self.parts: list[str] = []
+        self.parts: list[str] = _NO_PARTS if kind == "call" else []
         self.joined: int = 0  # the first parts, each of which was joined from many
         self.metadata: dict[str, Any] | None = None
         self.citations: list[Any] | None = None

@@ -75,6 +75,13 @@ class _StoredModel(BaseModel):
     # The validators are built when one is used first: a turn and a run create what they know to be right without them.
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", defer_build=True)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        _StoredModel.edits += 1
+
+    #: how many fields of contents and blocks were assigned, so that no kept rendering of one that was changed is used
+    edits: ClassVar[int] = 0
+
     @model_validator(mode="before")
     @classmethod
     def _normalize_input(cls, value: Any) -> Any:

@@ -63,7 +63,7 @@ class Pairing:
     def __init__(self) -> None:
         self._calls: list[PairedCall] = []
         self._by_name = _CallsWithoutResult()
-        self._early: list[PairedResult] = []  # no earlier call has their name
+        self.early: list[PairedResult] = []  # no earlier call has their name
         self._nameless: list[PairedResult] = []
         self._count = 0
         self._changes: list[str] = []
@@ -87,7 +87,7 @@ class Pairing:
         if known is not None:
             self._pair(result, self._by_name, known)
         else:
-            (self._early if names else self._nameless).append(result)
+            (self.early if names else self._nameless).append(result)
         return result
 
     def pair_remaining(self) -> list[str]:
@@ -120,10 +120,10 @@ class Pairing:
     def _pair_early(self) -> None:
         """Pair results that precede their calls."""
         later_calls = _CallsWithoutResult()
-        for call in reversed(self._calls) if self._early else ():
+        for call in reversed(self._calls) if self.early else ():
             for name in _names_of_call(call.block):
                 later_calls.add(name, call, before=True)
-        for result in self._early:
+        for result in self.early:
             names = _names_of_result(result.block, is_early=True)
             name = next((name for name in names if name in later_calls), None)
             if name is not None:

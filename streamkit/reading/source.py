@@ -54,7 +54,9 @@ def is_readable(source: Any) -> bool:
     return (
         isinstance(source, SINGLE_INPUTS)
         or hasattr(source, "model_dump")
-        or any(hasattr(source, name) for name in ("aiter_bytes", "iter_bytes", "__aiter__"))
+        or hasattr(source, "__aiter__")
+        or hasattr(source, "aiter_bytes")
+        or hasattr(source, "iter_bytes")
         # A future, and what aiohttp returns for a request, iterate over themselves until they are awaited.
         or (hasattr(source, "__iter__") and not isawaitable(source))
         or _find_body_reader(source) is not None

@@ -22,7 +22,7 @@ from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Failed, Reasoning, Text, ToolCallDelta, TurnEvent
+from streamkit.events import Failed, Reasoning, ServerTool, Text, ToolCallDelta, TurnEvent
 from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import to_valid_json
 from streamkit.providers.contract.rendered import normalize_endpoint
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Turn"]
 
-_DELTAS: frozenset[type] = frozenset({Text, Reasoning, ToolCallDelta})
+_DELTAS: frozenset[type] = frozenset({Text, Reasoning, ToolCallDelta, ServerTool})
 
 
 class Turn(ChoiceView):
@@ -117,7 +117,7 @@ class Turn(ChoiceView):
         used_ids: Iterable[str] = (),
     ) -> None:
         self.provider: Provider = providers.get(provider)
-        self._accumulator = Accumulator(
+        self._accumulator = accumulator = Accumulator(
             self.provider.name,
             self.provider.traits,
             turn_key=turn_key,
@@ -125,7 +125,7 @@ class Turn(ChoiceView):
             recover_trailing_junk=recover_trailing_junk,
             repair_arguments=repair_arguments,
         )
-        super().__init__(self._accumulator.choice(0), self._accumulator.state)
+        self._own_choice, self._state = accumulator.first_choice, accumulator.state
         if endpoint:
             self._state.endpoint = normalize_endpoint(endpoint)
         self._state.requested_model = model or None
@@ -139,7 +139,7 @@ class Turn(ChoiceView):
             from streamkit.reading.leaked_markup import MarkupSink  # few turns need it
 
             self._markup = MarkupSink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
-        self._parser = cast("Parser", None)  # until there is input: a turn may wait for its response
+        self._parser: Parser = None  # type: ignore[assignment]  # until there is input: it may wait for its response
         self._plain: PlainFrame | None = None  # reads most deltas of some wires, once a frame was recognized
         self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
@@ -257,10 +257,10 @@ class Turn(ChoiceView):
                 self._chunks += 1
                 self._parse(b"", data)
             return self._drain_events()
-        body.unread = iter(body.feed(data))
-        for name, payload in body.unread:
+        for name, payload in (unread := iter(body.feed(data))):
             self._parse(name, payload)
             if self._state.done:
+                body.unread = unread
                 return self._drain_events()  # what follows the end changes nothing
         framer = body.framer
         if framer is not None and framer.overflow:
@@ -282,7 +282,7 @@ class Turn(ChoiceView):
                 self._parser.chunk(chunk)
         except (ValueError, RecursionError) as error:
             self._state.fail_value(error)
-        if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
+        if not self._accumulator.is_recognized() and chunk and len(self._first_chunks) < HEAD_SIZE:
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
     def _report_overflow(self, framer: Framer) -> None:
@@ -349,7 +349,7 @@ class Turn(ChoiceView):
             return
         if body is not None:
             body.is_recognized = body.is_recognized or accumulator.is_recognized()
-            error = body.diagnose(accumulator.unrecognized_error())
+            error = body.diagnose(accumulator.unrecognized_error)
             if error is not None:
                 state.fail(error)
         elif not accumulator.is_recognized():

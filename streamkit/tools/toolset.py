@@ -43,24 +43,28 @@ def to_tools(tools: Sequence[AnyTool]) -> dict[str, Tool]:
     Raises:
         UsageError: two have the same name, or one is neither a function nor a tool nor a declaration.
     """
-    if callable(tools) or isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+    is_list = isinstance(tools, list)  # a check of an abstract class takes longer
+    if not is_list and (callable(tools) or isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable)):
         raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
     by_name: dict[str, Tool] = {}
     for item in tools:
         # An object with a type, and Gemini's form, one name with settings (``{"googleSearch": {}}``). A bare schema
         # with a name is no declaration: most often it was meant as the description of a function.
-        if isinstance(item, Mapping) and (
+        if isinstance(item, Tool):
+            tool = item
+        elif isinstance(item, Mapping) and (
             isinstance(item.get("type"), str) or (len(item) == 1 and isinstance(next(iter(item.values())), Mapping))
         ):
             declared = _to_declared_tool(item, by_name)
             by_name[declared.name] = declared
             continue
-        if not callable(item):
+        elif callable(item):
+            tool = _to_function_tool(item)
+        else:
             raise UsageError(
                 f"tools must be functions or tools, not {json_excerpt(item)}; make one of a JSON schema with"
                 " Tool(function, name=..., description=..., parameters=...); a provider declaration has a type"
             )
-        tool = item if isinstance(item, Tool) else _to_function_tool(item)
         if tool.name in by_name:
             raise UsageError(f"two tools have the name {tool.name!r}; rename one of them with tool(f, name=...)")
         by_name[tool.name] = tool

@@ -14,11 +14,11 @@ from __future__ import annotations
 import json
 import math
 from binascii import b2a_base64
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -33,6 +33,7 @@ __all__ = [
     "bytes_as_text",
     "copy_with",
     "describe_object",
+    "is_plain_json",
     "json_excerpt",
     "object_fields",
     "safe_text",
@@ -67,6 +68,29 @@ def to_json_data(value: Any, convert: Convert, *, deepest: int, read_text: Calla
         read_text: applied to every text; default: texts stay unchanged.
     """
     return _Conversion(convert, deepest, read_text).data(value)
+
+
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+_TEXT: Final = frozenset({str})
+
+
+def is_plain_json(value: Any) -> bool:
+    """Return True for an object or a list of texts, finite numbers, true, false, null, and more of these.
+
+    It is a cheap first look: any other value may be JSON data, too.
+    """
+    left = [value]
+    for each in left:
+        if each.__class__ is dict and _TEXT.issuperset(map(type, each)):
+            values: Iterable[Any] = each.values()
+        elif each.__class__ is list:
+            values = each
+        else:
+            return False
+        if not _PLAIN.issuperset(map(type, values)):
+            others = [item for item in values if item.__class__ not in _PLAIN]
+            left += [item for item in others if item.__class__ is not float or not math.isfinite(item)]
+    return True
 
 
 class _Conversion:

@@ -11,10 +11,11 @@ from shared_data import recorded_streams
 from streamkit import Limits, Turn
 from streamkit.events import Event, Failed
 from streamkit.providers.anthropic.parser import AnthropicParser
+from streamkit.providers.cohere.parser import CohereParser
 from streamkit.providers.openai_chat.parser import ChatParser
 from streamkit.reading.plain_frame import PlainFrame
 
-PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser}
+PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser, "cohere": CohereParser}
 WORDS = [f" word{number}" for number in range(60)]
 ESCAPED = [f'"{number}"\n' for number in range(60)]
 HAN = [f"\u6f22{number}\U0001f600" for number in range(60)]  # neither escaped by JSON nor ASCII
@@ -51,6 +52,25 @@ def anthropic_start(block: str = '{"type":"text","text":""}') -> list[bytes]:
 def anthropic_text(text: str, padding: str = "") -> bytes:
     delta = json.dumps({"type": "text_delta", "text": text})
     return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}{padding}}}', "content_block_delta")
+
+
+def anthropic_arguments(text: str) -> bytes:
+    delta = json.dumps({"type": "input_json_delta", "partial_json": text})
+    return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}}}', "content_block_delta")
+
+
+def cohere(kind: str, **message: Any) -> bytes:
+    return sse(json.dumps({"type": kind, "index": 0, "delta": {"message": message}}), kind)
+
+
+COHERE_START = [
+    sse('{"type":"message-start","id":"m","delta":{"message":{"role":"assistant"}}}', "message-start"),
+    cohere("tool-call-start", tool_calls={"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}),
+]
+
+
+def cohere_arguments(text: str) -> bytes:
+    return cohere("tool-call-delta", tool_calls={"function": {"arguments": text}})
 
 
 def feed(
@@ -138,6 +158,10 @@ LEARNED = {
     "filters that found nothing": ("openai_chat", [azure_text(word) for word in WORDS]),
     "a part of thinking": ("openai_chat", [chat({"content": [thinking(word)]}) for word in WORDS]),
     "text that JSON escapes": ("openai_chat", [chat_text(text) for text in ESCAPED]),
+    "cohere": ("cohere", [cohere("content-delta", content={"text": word}) for word in WORDS]),
+    "cohere, thinking": ("cohere", [cohere("content-delta", content={"thinking": word}) for word in WORDS]),
+    "cohere, plan": ("cohere", [cohere("tool-plan-delta", tool_plan=word) for word in WORDS]),
+    "cohere, arguments": ("cohere", [*COHERE_START, cohere_arguments('{"a":"'), *map(cohere_arguments, WORDS)]),
     "spaces": ("anthropic", [*anthropic_start(), *[anthropic_text(w, " " * (n % 7)) for n, w in enumerate(WORDS)]]),
 }
 
@@ -150,6 +174,16 @@ def test_a_run_of_plain_frames_is_read_without_the_parser(name: str, monkeypatch
     text = turn.text or turn.reasoning or turn.calls[0].arguments_text
     words = {"characters as they are": HAN, "text that JSON escapes": ESCAPED}.get(name, WORDS)
     assert "".join(words) in text
+
+
+def test_arguments_of_a_server_tool_are_read_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = anthropic_start('{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}')
+    stop = sse('{"type":"content_block_stop","index":0}', "content_block_stop")
+    deltas = [anthropic_arguments(text) for text in ['{"query":"', *WORDS, '"}']]
+    turn, frames = compare("anthropic", [*start, *deltas, stop], monkeypatch)
+    assert frames < len(deltas) - 30
+    assert turn.server_calls[0].arguments == {"query": "".join(WORDS)}
+    compare("anthropic", [*start, *deltas, stop], monkeypatch, limits=Limits(text=900))
 
 
 IN_A_RUN = {

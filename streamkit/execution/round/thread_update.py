@@ -198,7 +198,9 @@ def build_thread_update(
     assistant, changed = _apply_approved_arguments(assistant, results)
     is_split = layout == "sequential" or callbacks.call is not None
     stays_together = reason_to_batch(assistant, provider) if is_split and len(results) > 1 else None
-    if layout == "sequential" and stays_together:
+    if len(results) == 1:
+        layout = "batched"  # the same, of one call
+    elif layout == "sequential" and stays_together:
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
     contents = _group(assistant, results, layout, changed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -224,34 +225,33 @@ class LoopState(Conversation):
 
     def create_request(self, pauses: int) -> StreamRequest:
         """Return the next request of the round, after so many pauses of the turn by the provider."""
-        turn_key = self._turn_key(self.context.round, pauses)
-
-        def create_turn(context: RoundContext) -> Turn:
-            self._release_turn()
-            self.turn = self._warnings.turn = Turn(
-                context.provider,
-                turn_key=turn_key,
-                limits=self.options.turn.limits,
-                leaked_markup=self.options.turn.leaked_markup,
-                repair_arguments=self.options.turn.repair_arguments,
-                endpoint=context.endpoint,
-                model=context.model,
-                used_ids=context.call_ids,
-                tools=[tool.name for tool in context.tools] + ([] if self._output is None else [OUTPUT_TOOL]),
-            )
-            return self.turn
-
         limits = TimeLimits.of(self.options.execution.timeouts, None if self.deadline == inf else self.deadline)
         return StreamRequest(
             self.options.create_new_stream,
             self.context,
-            create_turn,
+            partial(self._create_turn, self._turn_key(self.context.round, pauses)),
             retries=self.options.retries.requests,
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
             limits=limits if limits.is_limited else None,
             confirm=None if self.recorder is None else self.recorder.confirm,
         )
+
+    def _create_turn(self, turn_key: str, context: RoundContext) -> Turn:
+        """Return the turn of a request that is made from this context."""
+        self._release_turn()
+        self.turn = self._warnings.turn = Turn(
+            context.provider,
+            turn_key=turn_key,
+            limits=self.options.turn.limits,
+            leaked_markup=self.options.turn.leaked_markup,
+            repair_arguments=self.options.turn.repair_arguments,
+            endpoint=context.endpoint,
+            model=context.model,
+            used_ids=context.call_ids,
+            tools=[tool.name for tool in context.tools] + ([] if self._output is None else [OUTPUT_TOOL]),
+        )
+        return self.turn
 
     def _turn_key(self, round: int, pauses: int) -> str:
         """Return the key of a turn. That of a continued one is another: its calls would get the ids of earlier ones."""
@@ -279,7 +279,7 @@ class LoopState(Conversation):
 
     def is_out_of_time(self) -> bool:
         """Return True if the time limit of the run has passed."""
-        return anyio.current_time() >= self.deadline
+        return self.deadline != inf and anyio.current_time() >= self.deadline
 
     # ---------------------------------------------------------------- the tools of a round
 

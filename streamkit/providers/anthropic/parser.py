@@ -64,6 +64,7 @@ __all__ = ["AnthropicParser", "create_parser"]
 
 _decode, _decode_event = DECODER.decode, EVENT_DECODER.decode
 _MOST_MERGED = 8192  # what a report of usage may count and still be merged with the next one
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -93,7 +94,7 @@ class AnthropicParser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._blocks = AnthropicBlockReader(sink)
+        self._blocks = AnthropicBlockReader(sink, self._choice)
         self._by_index = self._blocks.by_index
         self._plain: PlainDelta | None = None  # the last frame, if it was nothing but a plain delta
         self._started: StartedMessage | None = None  # the last one
@@ -130,6 +131,8 @@ class AnthropicParser:
         if isinstance(delta, TextDelta):
             return self._choice.text, delta.text, block.key, None
         if isinstance(delta, InputJsonDelta):
+            if block.kind == SERVER_CALL:
+                return self._blocks.add_server_arguments, delta.partial_json, block, None
             return self._choice.arguments, delta.partial_json, block.key, None
         return (self._choice.reasoning, delta.thinking, block.key, "text") if isinstance(delta, ThinkingDelta) else None
 
@@ -182,17 +185,17 @@ class AnthropicParser:
         block = self._by_index.get(event.index)
         if block is None or block.kind == OPAQUE:
             return False
-        delta = event.delta
+        delta, kind = event.delta, block.kind
         if isinstance(delta, InputJsonDelta):
-            if block.kind == SERVER_CALL and not block.is_finalized:
-                self._blocks.add_server_arguments(block, delta.partial_json)
+            if kind == SERVER_CALL and not block.is_finalized:
+                self._blocks.add_server_arguments(delta.partial_json, block)
+                self._plain = event
                 return True
             return not delta.partial_json
         if isinstance(delta, SignatureDelta):
-            if block.kind != THINKING:
-                return False
-            self._blocks.add_signature(block, delta.signature)
-            return True
+            if kind == THINKING:
+                self._blocks.add_signature(block, delta.signature)
+            return kind == THINKING
         return not (delta.text if isinstance(delta, TextDelta) else delta.thinking)
 
     def _read_plain_event(self, event: PlainEvent) -> bool:
@@ -339,7 +342,8 @@ class AnthropicParser:
             else:
                 self._sink.unknown(block)
         self._report_usage(message.get("usage"))
-        self._read_end(message, facts)
+        if facts or message.get("stop_reason"):
+            self._read_end(message, facts)
 
     def _read_end(self, fields: Json, facts: Json) -> None:
         """Read the fields of a message or a ``message_delta`` that concern the message's end, and keep its facts."""
@@ -367,11 +371,12 @@ class AnthropicParser:
         """
         if not isinstance(usage, dict):
             return
-        fields = self._usage_fields = {**self._usage_fields}  # earlier reports have the earlier fields
-        for name, value in usage.items():
-            if value is not None and (value or not fields.get(name)):
-                fields[name] = value
-        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+        names, known = _COUNTS, self._usage_fields
+        if known and json_size(known) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
+            known = {name: known[name] for name in names if name in known}
+        sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
+        # A new dict, because earlier reports have the earlier fields.
+        fields = self._usage_fields = {**known, **sent} if known else sent
         counts = [as_integer(fields.get(name)) for name in names]
         if usage.get("iterations"):
             own = self._own_iterations(usage["iterations"])
@@ -379,11 +384,9 @@ class AnthropicParser:
         for position, billed in enumerate(self._billed):
             if billed > (counts[position] or 0):
                 counts[position] = billed
-        if json_size(fields) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
-            self._usage_fields = {name: fields[name] for name in names if name in fields}
-        uncached, cache_read, cache_write, output = counts
-        parts = [count for count in (uncached, cache_read, cache_write) if count is not None]
-        prompt = sum(parts) if parts else None
+        prompt, cache_read, cache_write, output = counts
+        if prompt is not None or cache_read is not None or cache_write is not None:
+            prompt = (prompt or 0) + (cache_read or 0) + (cache_write or 0)
         details = fields.get("output_tokens_details")
         thinking = as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None
         if tier := fields.get("service_tier"):

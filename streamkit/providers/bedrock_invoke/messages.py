@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamkit.providers.anthropic import messages as anthropic
-from streamkit.providers.anthropic.messages import convert_media, render_messages
+from streamkit.providers.anthropic.messages import convert_media, create_renderer
 from streamkit.providers.provider import RenderedMessages, ToolChoice, Traits
 from streamkit.tools.definition import OfferedTool
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 #: Replaces the header ``anthropic-version``; the only value that the service accepts.
 _VERSION = "bedrock-2023-05-31"

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Block,
-    Content,
     FileBlock,
     ImageBlock,
     ReasoningBlock,
@@ -46,19 +45,19 @@ from streamkit.values.media import is_url, quote_source, to_data_url
 if TYPE_CHECKING:
     from streamkit.output import OutputType
 
-__all__ = ["DOCUMENTS", "build_request", "convert_media", "documents_of", "read_result", "render_messages"]
+__all__ = ["DOCUMENTS", "build_request", "convert_media", "create_renderer", "documents_of", "read_result"]
 
 #: The name of the parts of a result in its metadata: Cohere's models cite documents by their ids
 #: (https://docs.cohere.com/docs/tool-use-citations).
 DOCUMENTS = "documents"
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return history as Cohere's messages.
+def create_renderer(traits: Traits, options: RenderOptions) -> CohereRenderer:
+    """Return a renderer of history as Cohere's messages.
 
     The API documents no rule for ids, so those of calls that Cohere did not make have the most common form.
     """
-    return CohereRenderer(traits, options).render(contents)
+    return CohereRenderer(traits, options)
 
 
 def build_request(

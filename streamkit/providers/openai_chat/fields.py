@@ -55,6 +55,7 @@ _CODE_FIELDS = ("code", "error_code", "error_type")
 _NO_ERROR = (None, "", 0, "0", 200, "200")
 _response_facts = attrgetter(*RESPONSE_FIELDS)
 _choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
+_NO_FACTS, _NO_CHOICE_FACTS = _response_facts(Chunk()), _choice_facts(ChunkChoice())
 
 
 class ResponseReader:
@@ -65,9 +66,9 @@ class ResponseReader:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._metadata: dict[str, Any] = {}  # the facts that were reported
-        self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
+        self._facts: Any = _NO_FACTS  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
         self._filter_results: dict[str, Any] = {}
-        self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
+        self._choice_facts: Any = _NO_CHOICE_FACTS  # the same of CHOICE_RESPONSE_FIELDS and the last choice
 
     def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
         """Report the usage in Groq's own field, and errors."""
@@ -143,9 +144,10 @@ def start_facts(chunk: Chunk) -> dict[str, Any]:
         known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
         if known:
             facts["x_groq"] = known
-    for name in SOURCE_FIELDS:
-        if isinstance(sources := getattr(chunk, name), list) and sources:
-            facts[name] = sources
+    if chunk.citations or chunk.search_results:
+        for name in SOURCE_FIELDS:
+            if isinstance(sources := getattr(chunk, name), list) and sources:
+                facts[name] = sources
     return facts
 
 
@@ -183,6 +185,11 @@ _CACHE_WRITE_FIELDS = (
     "cache_creation_input_tokens",
     "cached_creation_tokens",
 )
+#: Of LiteLLM, with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364), and of Usage of
+#: snowflake.core.
+_RELAYED_CACHE_FIELDS = frozenset(
+    {"cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens"}
+)
 
 
 def _parse_usage(raw: Any) -> Usage | None:
@@ -208,14 +215,13 @@ def _parse_usage(raw: Any) -> Usage | None:
         cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
     if cache_read is None:
         cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
-    # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
-    relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
-    relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
-    if not relayed_write:  # Usage of snowflake.core
-        relayed_write = as_integer(raw.get("cache_write_input_tokens")) or 0
-    cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
-    if prompt is not None and prompt < relayed_read + relayed_write:
-        prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
+    if not _RELAYED_CACHE_FIELDS.isdisjoint(raw):
+        relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
+        relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+        relayed_write = relayed_write or as_integer(raw.get("cache_write_input_tokens")) or 0
+        cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
+        if prompt is not None and prompt < relayed_read + relayed_write:
+            prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
     if isinstance(output_details, dict):
         reasoning = as_integer(output_details.get("reasoning_tokens"))
     if reasoning is None:

@@ -85,8 +85,6 @@ class ChatParser:
         "_response",
         "_sink",
         "_streamed",
-        "_text",
-        "_tool",
     )
 
     padding = _PADDING
@@ -95,9 +93,7 @@ class ChatParser:
     def __init__(self, sink: Sink, *, has_message_lists: bool = False) -> None:
         self._sink = sink
         self._choice_sink = sink.choice(0)
-        self._text = self._choice_sink.text
         self._plain: PlainChunk | None = None  # the last frame, if it had this form
-        self._tool = self._choice_sink.tool
         self._is_identified = False  # the sink has the response's id and model
         self._response = ResponseReader(sink)
         self._extras: ExtrasReader | None = None  # created at the first rare field
@@ -158,7 +154,7 @@ class ChatParser:
                     return self._choice_sink.arguments, arguments, key, None
         elif content:
             if content.__class__ is str and not delta.reasoning_details:
-                return self._text, content, None, None
+                return self._choice_sink.text, content, None, None
         elif reasoning.__class__ is str:
             if not delta.reasoning_details:
                 return self._choice_sink.reasoning, reasoning, None, "text"
@@ -229,11 +225,11 @@ class ChatParser:
                     ):
                         self._read_texts(self._choice_sink, delta)
                         if calls:
-                            self._read_calls(self._tool, calls)
+                            self._read_calls(self._choice_sink, calls)
                     elif calls:
-                        self._read_calls(self._tool, calls)
+                        self._read_calls(self._choice_sink, calls)
                     elif content:
-                        self._text(content)
+                        self._choice_sink.text(content)
                     if (
                         choice.finish_reason is None
                         and choice.usage is None
@@ -416,13 +412,13 @@ class ChatParser:
             self._extras_reader().read(choice_sink, delta)
         if delta.tool_calls:
             calls = delta.tool_calls
-            self._read_calls(choice_sink.tool, [calls] if isinstance(calls, CallDelta) else calls)
+            self._read_calls(choice_sink, [calls] if isinstance(calls, CallDelta) else calls)
         function = delta.function_call
         if function is not None:  # after the same call in tool_calls, which has the id
             name, arguments = as_text(function.name), call_arguments(function.arguments)
             choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, SECOND_KEY))
 
-    def _read_calls(self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[CallDelta]) -> None:
+    def _read_calls(self, sink: ChoiceSink, calls: Sequence[CallDelta]) -> None:
         for position, call in enumerate(calls):
             function = call.function
             if (
@@ -433,11 +429,11 @@ class ChatParser:
                 and function.arguments.__class__ is str
                 and call.extra_content is None
             ):
-                tool(
+                sink.tool(
                     NormalizedToolChunk("delta", call.id, function.name, None, function.arguments, call.index, position)
                 )
             else:
-                read_irregular_call(tool, call, position)
+                read_irregular_call(sink.tool, call, position)
 
 
 def _only_thinking(content: list[Any]) -> Any:

@@ -14,7 +14,7 @@ without marks cache by themselves and get none.
 
 # No annotations as texts, as in ``history.content``.
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -31,7 +31,6 @@ __all__ = [
     "Request",
     "Settings",
     "auto_mark",
-    "drop_first_marks",
     "mark_contents",
     "mark_tools",
     "read_cache_mark",
@@ -212,14 +211,3 @@ def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedToo
             marked[position] = copy_with(tool, metadata={"cache": mark, **tool.metadata})
             break
     return marked
-
-
-def drop_first_marks(parts: Sequence[dict[str, Any]], remove: Callable[[dict[str, Any]], None]) -> bool:
-    """Remove the first marks beyond the number that a request may have; return True if there were more.
-
-    The parts have marks and are in the order of the request; ``remove`` removes the mark of one.
-    """
-    surplus = parts[:-MOST_CACHE_MARKS]
-    for part in surplus:
-        remove(part)
-    return bool(surplus)
