@@ -143,7 +143,6 @@ def test_files_are_written_in_the_places_that_are_tested_here() -> None:
         "bridges/run_database.py": ["os.open", "sqlite3.connect"],
         "cli/__init__.py": ["os.open"],  # the null device
         "cli/chat.py": ["os.open"],  # the terminal
-        "cli/gateway.py": ["os.open"],  # the key of carried state, tested in tests/cli/test_gateway.py
         "gateway/tap/exchange_folder.py": ["folder.mkdir"],
         "reading/stream_file.py": ["open", "os.open"],
     }

@@ -52,6 +52,7 @@ from streamkit.cli.serving import (
 )
 from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import Endpoint
+from streamkit.reading.stream_file import create_private
 from streamkit.reading.time_limits import check_seconds
 
 if TYPE_CHECKING:
@@ -328,11 +329,15 @@ def read_state_keys(path: str | None) -> list[str]:
     text = read_key(_STATE_KEY_VARIABLE)
     if text is None and path is not None:
         try:
-            with (
-                contextlib.suppress(FileExistsError),
-                os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
-            ):
-                file.write(f"{secrets.token_hex(32)}\n")
+            if not os.path.exists(path):
+                unfinished = f"{path}.{secrets.token_hex(8)}"
+                with create_private(Path(unfinished)) as file:
+                    file.write(f"{secrets.token_hex(32)}\n".encode())
+                try:
+                    with contextlib.suppress(FileExistsError):  # of a gateway that starts at the same time
+                        os.link(unfinished, path)
+                finally:
+                    os.unlink(unfinished)
             text = Path(path).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as problem:
             raise UsageError(f"--state-key {path} cannot be used: {problem}") from None

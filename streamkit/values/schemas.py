@@ -51,14 +51,11 @@ def follow_reference(reference: Any, root: Any) -> Any:
         elif isinstance(node, Mapping):
             name = unescape_json_pointer(step)
             # A reference is a URI: "#/definitions/Record%3Cstring%3E" (vega/ts-json-schema-generator, ``encodeRefs``).
-            node = node.get(name) if name in node else node.get(unescape_json_pointer(_decode_uri(step)))
+            decoded = _URI_BYTES.sub(lambda at: bytes.fromhex(at[0].replace("%", "")).decode(errors="replace"), step)
+            node = node.get(name) if name in node else node.get(unescape_json_pointer(decoded))
         else:
             return None
     return node
-
-
-def _decode_uri(text: str) -> str:
-    return _URI_BYTES.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), text)
 
 
 def unescape_json_pointer(step: str) -> str:

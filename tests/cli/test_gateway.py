@@ -354,6 +354,21 @@ def test_the_file_of_the_state_key_is_made_once_for_its_owner_alone(tmp_path, mo
     assert read_state_keys(str(path)) == ["one-key-of-the-variable", "another-key-of-the-variable"]
 
 
+def test_a_state_key_that_another_gateway_makes_at_the_same_time_is_used(tmp_path, monkeypatch):
+    """It was read while it was empty: the file is there with its key or not at all."""
+    path = tmp_path / "key"
+
+    def link(unfinished, name):
+        assert os.stat(unfinished).st_size == 65
+        assert not path.exists()
+        path.write_text("the-key-of-the-other-gateway\n")
+        raise FileExistsError(name)
+
+    monkeypatch.setattr(os, "link", link)
+    assert read_state_keys(str(path)) == ["the-key-of-the-other-gateway"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_state_key_that_can_be_guessed_is_refused_at_the_start(capsys, monkeypatch):
     monkeypatch.setenv("STREAMKIT_GATEWAY_STATE_KEY", "short")
     assert main(["gateway", "--provider", "anthropic", "--base-url", "http://localhost:1", "--port", "0"]) == 2

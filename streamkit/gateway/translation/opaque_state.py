@@ -48,9 +48,6 @@ class StateCarrier:
         client: the provider whose wire the client speaks.
         origin: what makes the turn: ``provider``, and as far as known ``endpoint``, ``model``, ``requested_model``.
         settings: the keys of the gateway.
-
-    Raises:
-        UnknownProvider: no provider has the name of the origin.
     """
 
     def __init__(self, client: str | Provider, origin: Mapping[str, Any], settings: StateSettings) -> None:
