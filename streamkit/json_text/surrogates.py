@@ -9,15 +9,9 @@ import math
 import re
 from typing import Any
 
-__all__ = [
-    "join_half",
-    "join_surrogates",
-    "replace_lone_surrogates",
-    "to_valid_json",
-]
+__all__ = ["join_half", "join_surrogates", "replace_lone_surrogates", "to_valid_json"]
 
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def join_surrogates(text: str) -> str:
@@ -39,25 +33,29 @@ def join_half(half: str, text: str) -> tuple[str, str]:
         text: the delta, not empty.
     """
     text = half + text
-    if "\ud800" <= text[-1] <= "\udbff":
+    if 0xD800 <= ord(text[-1]) <= 0xDBFF:
         return join_surrogates(text[:-1]), text[-1]
     return join_surrogates(text), ""
 
 
-def replace_lone_surrogates(value: Any) -> Any:
-    """Return plain data with each half of a surrogate pair replaced by U+FFFD, so that it can be encoded."""
+def replace_lone_surrogates(value: Any, left: int = 1000) -> Any:
+    """Return plain data with each half of a surrogate pair replaced by U+FFFD, so that it can be encoded.
+
+    Raises:
+        RecursionError: there are more than ``left`` levels; compiled code would go on until the stack is used up.
+    """
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
+    if not left:
+        raise RecursionError("the data is nested too deeply")
     if isinstance(value, dict):
-        return {replace_lone_surrogates(key): replace_lone_surrogates(item) for key, item in value.items()}
+        return {replace_lone_surrogates(key): replace_lone_surrogates(item, left - 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [replace_lone_surrogates(item) for item in value]
+        return [replace_lone_surrogates(item, left - 1) for item in value]
     return value
 
 
 _LARGEST = 10**4299  # Python and jiter read integers of at most 4,300 digits
-
-
 _DEEPEST = 280  # levels that are copied: arguments have 256 at most, and each takes two calls
 
 

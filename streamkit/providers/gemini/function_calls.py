@@ -25,7 +25,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -212,7 +212,7 @@ class PartialArgsAssembler:
 
     __slots__ = ("_fragments", "_is_out_of_order", "_joined", "_keep", "_open", "_path", "_string_parts", "problem")
 
-    OPENING = "{"  #: the beginning of the text before any fragment: a call truncated here is incomplete, not empty
+    OPENING: ClassVar[str] = "{"  #: the text before any fragment: a call truncated here is incomplete, not empty
 
     def __init__(self, keep: Callable[[int], bool]) -> None:
         self._keep = keep
@@ -352,7 +352,7 @@ class PartialArgsAssembler:
             return None
         root: dict[str | int, Any] = {}
         for segments, value in self._fragments:
-            node = root
+            node: Any = root
             for segment in segments[:-1]:
                 node = node.setdefault(segment, {})
                 if not isinstance(node, dict):

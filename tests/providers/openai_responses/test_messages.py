@@ -446,7 +446,7 @@ CONTENTS = st.builds(
 _AFTER_REASONING = ("reasoning", "message", "function_call", "custom_tool_call", "compaction", "web_search_call")
 
 
-@given(st.lists(CONTENTS, max_size=5), st.sampled_from([None, "canonical", "origin"]))
+@given(st.lists(CONTENTS, max_size=5), st.sampled_from(["canonical", "origin"]))
 def test_any_history_is_legal_and_reasoning_is_never_alone(contents: list[Content], ids: Any) -> None:
     items, _ = render_valid(*contents, ids=ids)
     calls = [item["call_id"] for item in items if item.get("type") in ("function_call", "custom_tool_call")]
