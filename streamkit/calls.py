@@ -172,6 +172,9 @@ CLIENT_ITEM: Final = "item"
 #: The field of a tool's metadata with its provider's own declaration, if the provider asks the client by an item of its
 #: own to run it, as the Responses API does with its tool search. A call of it through another provider has it, too.
 CLIENT_TOOL: Final = "client_tool"
+#: The tool that a request makes the model call where the provider has no field for the schema of the output, and the
+#: member of the object that has the output where the schema must be an object's and the output is none.
+OUTPUT_TOOL: Final = "final_output"
 #: The fields of such an item that its result needs, or repeats.
 CLIENT_ITEM_REFERENCE: Final = ("type", "id", "call_id", "execution", "caller", "pending_safety_checks")
 

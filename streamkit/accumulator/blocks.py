@@ -12,20 +12,21 @@ The module must not depend on how deltas are assigned to calls, nor on streams.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
 from streamkit.calls import CallKind, CallRef, CallState, ServerCall, StreamWarning, ToolCall
 from streamkit.events import TextKind
 from streamkit.json_text import (
-    IncrementalJsonObject,
     JsonObjectScanner,
     ParsedArguments,
     finalize_arguments,
     join_surrogates,
-    parse_partial_object,
 )
+
+if TYPE_CHECKING:
+    from streamkit.json_text.reader import IncrementalJsonObject
 
 __all__ = [
     "MANY_PARTS",
@@ -281,6 +282,8 @@ class ToolCallBuilder:
     def _partial(self) -> dict[str, Any]:
         """Return the arguments as far as received. Parse only the parts that are new since the last call."""
         if self._partial_parser is None:
+            from streamkit.json_text.reader import IncrementalJsonObject  # few programs look at incomplete arguments
+
             self._partial_parser = IncrementalJsonObject()
         if self._partial_parts < len(self.parts):
             self._partial_parser.feed("".join(self.parts[self._partial_parts :]))
@@ -356,7 +359,12 @@ class ToolCallBuilder:
             arguments = partial = parsed.arguments or {}
         elif text:
             is_restated = parsed is not None and len(text) < self.size
-            partial = parse_partial_object(text) if is_restated else self._partial()
+            if is_restated:
+                from streamkit.json_text.reader import parse_partial_object  # as above
+
+                partial = parse_partial_object(text)
+            else:
+                partial = self._partial()
         return ToolCall(
             id=self.ref.id if self.ref is not None else "",
             name=self.name,

@@ -10,13 +10,12 @@ contains it: it opens the block of a call by ``BlockOpener``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from streamkit import ids
 from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
-from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
@@ -24,6 +23,9 @@ from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallStart
 from streamkit.ids import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
+
+if TYPE_CHECKING:
+    from streamkit.accumulator.call_copies import CallCopies
 
 __all__ = ["ToolCallTracker"]
 
@@ -72,6 +74,8 @@ class ToolCallTracker(ReadyCalls):
         text = chunk.args or chunk.arguments_delta or ""
         copies = self._copies
         if copies is None and self._second_key is not None and chunk.key == self._second_key:
+            from streamkit.accumulator.call_copies import CallCopies  # few streams have calls in two forms
+
             copies = CallCopies(self._second_key, self._state.limits.arguments, self._state.keep, self._open)
             for call in self.calls:
                 copies.add_call(call, None)

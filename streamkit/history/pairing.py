@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
 from streamkit.ids import is_canonical, normalize_to_history_tool_id
@@ -28,8 +29,7 @@ __all__ = ["NO_RESULT", "PairedCall", "PairedResult", "Pairing"]
 NO_RESULT = "No result: the call was not completed."
 
 
-@dataclass(slots=True, eq=False)
-class PairedCall:
+class PairedCall(Struct, eq=False):
     """A call of the history."""
 
     block: ToolCallBlock  #: the original block
@@ -44,8 +44,7 @@ class PairedCall:
         return self.repaired.id
 
 
-@dataclass(slots=True, eq=False)
-class PairedResult:
+class PairedResult(Struct, eq=False):
     """A result of the history."""
 
     block: ToolResponseBlock  #: the original block

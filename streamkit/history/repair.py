@@ -15,7 +15,6 @@ result belongs to is decided by ``pairing``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import is_
 from typing import Any
@@ -32,8 +31,7 @@ __all__ = ["HistoryCheck", "RepairResult", "repair"]
 _SPEAKERS = frozenset({"human", "ai", "tool", "system"})
 
 
-@dataclass(frozen=True, slots=True)
-class RepairResult:
+class RepairResult(Struct, frozen=True):
     """A repaired history.
 
     Attributes:

@@ -21,12 +21,11 @@ another provider, except for a wire format that contains another one. This modul
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
@@ -408,7 +407,7 @@ class Provider:
         """Return a writer of one response: ``registry.writer`` describes it and the arguments."""
         from streamkit.providers.writing.wire_output import WriterOptions
 
-        traits = self.traits if framing is None else replace(self.traits, framing=framing)
+        traits = self.traits if framing is None else structs.replace(self.traits, framing=framing)
         module: WriterModule = _import(self.package, "writer")
         return module.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from types import FunctionType
 from typing import Any, TypeAlias, Unpack, overload
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+
 from streamkit.errors import UsageError
 from streamkit.tools.custom import declared_name
-from streamkit.tools.json_schema import json_excerpt
 from streamkit.tools.tool import Tool, ToolOptions
+from streamkit.values.json_data import json_excerpt
 
 __all__ = [
     "AnyTool",
@@ -71,8 +71,7 @@ def to_tools(tools: Sequence[AnyTool]) -> dict[str, Tool]:
     return by_name
 
 
-@dataclass(frozen=True, slots=True)
-class _FunctionTool:
+class _FunctionTool(Struct, frozen=True):
     """The tool of a function, without the function, which it would keep alive, and what it was made from."""
 
     tool: Tool
@@ -279,6 +278,8 @@ _SHOWN = 100  # characters of the unknown name in a message
 
 def sort_by_similarity(name: str, known: Iterable[str]) -> list[str]:
     """Return the known names, the most similar to *name* first; case, and what follows 64 characters, are ignored."""
+    from difflib import SequenceMatcher  # few names are unknown
+
     names = list(known)
     compared, rest = names[:_COMPARED_NAMES], names[_COMPARED_NAMES:]
     matcher = SequenceMatcher(None, autojunk=False)

@@ -11,10 +11,12 @@ not import pydantic, so that code that needs no models does not load it.
 
 from __future__ import annotations
 
+import json
 import math
 from binascii import b2a_base64
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
+from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
@@ -32,6 +34,7 @@ __all__ = [
     "copy_with",
     "describe_object",
     "is_plain_json",
+    "json_excerpt",
     "object_fields",
     "safe_text",
     "to_json_data",
@@ -219,6 +222,15 @@ def describe_object(value: Any) -> str:
 _set = object.__setattr__  # that of a model validates
 
 
+def json_excerpt(value: Any) -> str:
+    """Return a value as JSON of at most 80 characters, for a message."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except (RecursionError, ValueError):
+        return "a value that is nested too deeply"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def copy_with(model: AnyModel, /, **fields: Any) -> AnyModel:
     """Return a copy of a model with other values of declared fields, which are not checked.
 
@@ -261,13 +273,17 @@ class TaggedJson:
         hides_exceptions: bool = False,
     ) -> None:
         self._union = union
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(union)
         self._types = frozenset(kind.__struct_config__.tag for kind in get_args(union))
         self._plain = plain
         self._replaced = replaced
         self._dropped = dropped
         self._rewritten = rewritten or {}
         self._hides_exceptions = hides_exceptions
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        """The decoder of the union, which takes longer to build than the module to import; few programs read lines."""
+        return msgspec.json.Decoder(self._union)
 
     def encode(self, value: Any) -> bytes:
         """Return a struct as one line of JSON, ``type`` first; never raise for what its fields contain."""

@@ -24,13 +24,12 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-from anyio import from_thread
 from anyio.lowlevel import current_token
+from msgspec import Struct, field
 
 from streamkit.calls import CallRef
 from streamkit.events import Event, StatePatch, ToolProgress
@@ -244,16 +243,14 @@ class CallTasks:
         self._tasks.pop(number, None)  # the task ends here; a callback at its end would cost one of the event loop
 
 
-@dataclass(slots=True, eq=False)
-class _CoalescedProgress:
+class _CoalescedProgress(Struct, eq=False):
     """An unread progress report. A newer one may replace its value."""
 
     call: CallRef
     value: Any
 
 
-@dataclass(slots=True, eq=False)
-class EventQueue:
+class EventQueue(Struct, eq=False):
     """A queue of events for one reader. Writing never waits.
 
     Its size is bounded: a call has a fixed number of events other than progress, and of progress at most
@@ -378,6 +375,8 @@ class WorkerThread:
 
         Do nothing if the event loop has ended.
         """
+        from anyio import from_thread  # few tools that are not async report anything
+
         with suppress(RuntimeError):  # RunFinishedError, or the event loop is closing
             from_thread.run_sync(function, *args, token=self._token)
 

@@ -9,22 +9,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import isawaitable
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 import msgspec
+from msgspec import Struct
 
 from streamkit import providers
 from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.history import CacheMark, Content, ToolCallBlock
-from streamkit.output import OutputType
 from streamkit.providers.contract.rendered import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.rendering.kept import Renderings, render_longer
 from streamkit.providers.requests.request import CachePolicy, auto_mark, mark_tools
 from streamkit.tools import OfferedTool, Tool, to_definitions
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = [
     "BeforeEveryRequest",
@@ -38,8 +41,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A provider, and the model and endpoint that are requested of it: one of the ``fallbacks`` of ``run_loop``.
 
     Attributes:
@@ -217,8 +219,7 @@ CreateStream: TypeAlias = Callable[[RoundContext], Any]
 BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeEveryRequest:
+class BeforeEveryRequest(Struct, frozen=True):
     """A hook of ``before_follow_up`` that is called before the first request as well.
 
     Attributes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -120,8 +119,7 @@ ThreadLayout: TypeAlias = Literal["batched", "sequential"]
 _LAYOUTS = get_args(ThreadLayout)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadUpdate:
+class ThreadUpdate(msgspec.Struct, frozen=True):
     """What a round adds to the conversation.
 
     Attributes:
@@ -134,7 +132,7 @@ class ThreadUpdate:
     messages: list[dict[str, Any]]
     contents: list[Content]
     results: list[ToolResult]
-    warnings: list[StreamWarning] = field(default_factory=list)
+    warnings: list[StreamWarning] = []
 
 
 def decode_thread_update(data: Any) -> ThreadUpdate:
@@ -155,7 +153,7 @@ class _StoredUpdate(msgspec.Struct):
     messages: list[dict[str, Any]]
     contents: list[Any]
     results: list[ToolResult]
-    warnings: list[StreamWarning] = msgspec.field(default_factory=list)
+    warnings: list[StreamWarning] = []
 
 
 _NO_CALLBACKS = FormatCallbacks()

@@ -8,18 +8,17 @@ limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from msgspec import structs
+from msgspec import Struct, structs
 
-from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.calls import OUTPUT_TOOL, Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.one_call.prepare import awaits_client, unknown_outcome_result
@@ -31,12 +30,12 @@ from streamkit.execution.run.conversation import Conversation
 from streamkit.execution.run.options import LoopOptions, Spending, count_calls
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history.content import TextBlock
-from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools
 
 if TYPE_CHECKING:
+    from streamkit.execution.durable.state import RunState
     from streamkit.execution.run.output import RunOutput
 
 __all__ = [
@@ -48,8 +47,7 @@ _LAST_ROUND = "Not run: this was the last round, in which no such tool can be ca
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 
-@dataclass(frozen=True, slots=True)
-class ResumedRound:
+class ResumedRound(Struct, frozen=True):
     """The round in which a run was left."""
 
     calls: Round  #: its calls, and the results so far
@@ -334,6 +332,8 @@ class LoopState(Conversation):
 
     def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
+        from streamkit.execution.durable.state import RunState  # few runs pause
+
         self.warnings.extend(execution.warnings)
         to_approve, without_function = execution.pending, execution.awaiting_results
         self.ended = "awaiting_approval" if to_approve else "awaiting_results"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import inf
 from types import TracebackType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Generic,
     Self,  # a dependency of pydantic; typing's has no default before 3.13
@@ -30,7 +31,6 @@ from typing_extensions import TypeVar
 from streamkit.calls import Ended, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.background import is_event_loop_running
 from streamkit.execution.one_call.prepare import to_result_event
@@ -50,6 +50,9 @@ from streamkit.execution.run.loop_state import LoopState, ResumedRound
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
 from streamkit.reading.turn import Turn
+
+if TYPE_CHECKING:
+    from streamkit.execution.durable.state import RunState
 
 __all__ = [
     "Out",

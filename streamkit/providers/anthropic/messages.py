@@ -13,7 +13,7 @@ This module must not depend on streams. It does not repair a history: a call wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.history.content import (
     Block,
@@ -27,7 +27,6 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS, media_block, result_content
 from streamkit.providers.anthropic.requests import STRICT, output_fields, render_tool_choice, render_tools
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
@@ -40,6 +39,9 @@ from streamkit.providers.requests.strict import strict_output
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.json_data import copy_with
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = ["build_request", "convert_media", "create_renderer"]
 

@@ -15,7 +15,7 @@ This module must not depend on streams. It does not repair a history: a call wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.history.content import (
     CacheMark,
@@ -28,7 +28,6 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.output import OutputType
 from streamkit.providers.bedrock_converse.media import media_part, result_content
 from streamkit.providers.bedrock_converse.requests import (
     STRICT,
@@ -46,6 +45,9 @@ from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.requests.strict import strict_output
 from streamkit.tools.definition import OfferedTool
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = ["build_request", "convert_media", "create_renderer"]
 

@@ -18,7 +18,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
@@ -31,7 +31,6 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart, parse_result
-from streamkit.output import OutputType
 from streamkit.providers.cohere.requests import STRICT, output_fields, render_tool_fields
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -42,6 +41,9 @@ from streamkit.providers.requests.strict import strict_output_if_possible
 from streamkit.providers.writing.encoding import data_as_json
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import is_url, quote_source, to_data_url
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = ["DOCUMENTS", "build_request", "convert_media", "create_renderer", "documents_of", "read_result"]
 

@@ -24,7 +24,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from streamkit.history.content import (
     Block,
@@ -38,7 +38,6 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.output import OutputType
 from streamkit.providers.contract.rendered import models_of
 from streamkit.providers.gemini.media import (
     file_part,
@@ -68,6 +67,9 @@ from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_
 from streamkit.providers.requests.strict import plain_output
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import is_base64, to_standard_base64
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = ["build_request", "convert_media", "create_renderer"]
 

@@ -17,7 +17,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
@@ -31,7 +31,6 @@ from streamkit.history import (
 )
 from streamkit.history.tool_results import ResultPart
 from streamkit.ids import TargetIds
-from streamkit.output import OutputType
 from streamkit.providers.ollama.requests import output_fields, render_tools
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -42,6 +41,9 @@ from streamkit.providers.requests.strict import plain_output
 from streamkit.providers.requests.tools import select_tools
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import normalize_data, parse_data_url, quote_source
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = ["build_request", "convert_media", "create_renderer"]
 

@@ -6,6 +6,7 @@ searched only in a chunk that is not of the plain form (``schema.PlainChunk``), 
 
 from __future__ import annotations
 
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -420,6 +421,7 @@ def flagged_filters(results: Any) -> list[str]:
 # ---------------------------------------------------------------- unknown fields
 
 
+@cache
 def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> frozenset[str]:
     """Return the fields that the parser reads, and those that it is known not to need."""
     # A field that is None in the plain form, and that is not read, was only ever seen without a value.
@@ -429,12 +431,6 @@ def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> froz
     return frozenset(read.__struct_encode_fields__) | ignored
 
 
-_CHUNK = _known_fields(schema.Chunk, schema.PlainChunk)
-_CHOICE = _known_fields(schema.ChunkChoice, schema.PlainChoice)
-_DELTA = _known_fields(schema.Delta, schema.PlainDelta)
-_TOOL_CALL = _known_fields(schema.CallDelta)
-_FUNCTION = _known_fields(schema.Function)
-_CUSTOM = _known_fields(schema.Custom)
 #: LiteLLM's field of what Chat Completions has no field for, at a choice, a delta, a message and a call. Since 1.106
 #: most of it is sent elsewhere, too: reasoning in its own fields, the signature of a call in the call's id.
 _NESTED = "provider_specific_fields"
@@ -450,21 +446,21 @@ def report_other_fields(sink: Sink, chunk: dict[str, Any]) -> None:
         sink: gets the facts about the response as metadata, all other fields as unknown ones.
         chunk: the chunk as plain data.
     """
-    _report(sink, chunk, _CHUNK, "")
+    _report(sink, chunk, _known_fields(schema.Chunk, schema.PlainChunk), "")
     for choice in _dicts(chunk.get("choices")):
-        _report(sink, choice, _CHOICE, "choice.")
+        _report(sink, choice, _known_fields(schema.ChunkChoice, schema.PlainChoice), "choice.")
         for place in ("delta", "message"):
             delta = choice.get(place)
             if isinstance(delta, dict):
-                _report(sink, delta, _DELTA, f"{place}.")
+                _report(sink, delta, _known_fields(schema.Delta, schema.PlainDelta), f"{place}.")
                 for function in _dicts(delta.get("function_call")):
-                    _report(sink, function, _FUNCTION, "function_call.")
+                    _report(sink, function, _known_fields(schema.Function), "function_call.")
                 for call in _dicts(delta.get("tool_calls")):
-                    _report(sink, call, _TOOL_CALL, "tool_call.")
+                    _report(sink, call, _known_fields(schema.CallDelta), "tool_call.")
                     for function in _dicts(call.get("function")):
-                        _report(sink, function, _FUNCTION, "tool_call.function.")
+                        _report(sink, function, _known_fields(schema.Function), "tool_call.function.")
                     for custom in _dicts(call.get("custom")):
-                        _report(sink, custom, _CUSTOM, "tool_call.custom.")
+                        _report(sink, custom, _known_fields(schema.Custom), "tool_call.custom.")
 
 
 def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str) -> None:

@@ -43,13 +43,10 @@ from streamkit.providers.openai_chat.fields import (
 )
 from streamkit.providers.openai_chat.other_forms import MessageListReader, OtherForms, read_irregular_frame
 from streamkit.providers.openai_chat.schema import CallDelta, Chunk, ChunkChoice, Delta, PlainChunk
-from streamkit.providers.openai_chat.traits import FINISH_REASONS, REASONING_FIELDS
+from streamkit.providers.openai_chat.traits import FINISH_REASONS, REASONING_FIELDS, SECOND_KEY
 from streamkit.providers.provider import Traits
 
 __all__ = ["ChatParser", "create_parser"]
-
-#: The key of ``function_call``, which some servers send beside the same call in ``tool_calls``.
-_SECOND_KEY = ChatDialect.second_key
 
 #: The fields of a message by the kind of block that they become.
 _BLOCK_FIELDS = {
@@ -419,7 +416,7 @@ class ChatParser:
         function = delta.function_call
         if function is not None:  # after the same call in tool_calls, which has the id
             name, arguments = as_text(function.name), call_arguments(function.arguments)
-            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, _SECOND_KEY))
+            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, SECOND_KEY))
 
     def _read_calls(self, sink: ChoiceSink, calls: Sequence[CallDelta]) -> None:
         for position, call in enumerate(calls):

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.history.content import (
     Block,
@@ -41,7 +41,6 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.history.pairing import NO_RESULT
-from streamkit.output import OutputType
 from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.openai_responses.client_items import client_item, output_item, stored_item
 from streamkit.providers.openai_responses.media import detail_of, input_file, input_image, media_part, output_of
@@ -60,6 +59,9 @@ from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = ["build_request", "convert_media", "create_renderer"]
 

@@ -12,7 +12,7 @@ system text and the last block of the conversation, as Anthropic recommends for 
 without marks cache by themselves and get none.
 """
 
-from __future__ import annotations
+# No annotations as texts, as in ``history.content``.
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -33,6 +33,7 @@ __all__ = [
     "auto_mark",
     "mark_contents",
     "mark_tools",
+    "read_cache_mark",
     "to_settings",
 ]
 
@@ -48,7 +49,7 @@ class OutputFormat(BaseModel):
         strict: whether the provider enforces the schema; None leaves it to the provider.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     type: Literal["text", "json", "json_schema"]
     json_schema: dict[str, Any] | None = None
@@ -81,7 +82,7 @@ class Settings(BaseModel):
         output_format: the form of the response's text.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     model: str | None = None
     max_output_tokens: int | None = None
@@ -123,11 +124,13 @@ class Request(BaseModel):
         provider: the provider in whose form the request was read; None for one that a program made.
     """
 
+    model_config: ClassVar[ConfigDict] = ConfigDict(defer_build=True)
+
     contents: list[Content]
     tools: list[ToolDefinition | HostedTool] = Field(default_factory=list)
     tool_choice: str | None = None
     stream: bool = False
-    settings: Settings = Settings()
+    settings: Settings = Field(default_factory=Settings)
     unread: dict[str, Any] = Field(default_factory=dict)
     provider: str | None = None
 
@@ -140,6 +143,8 @@ def to_settings(settings: Settings | Mapping[str, Any] | None) -> Settings:
     """
     if isinstance(settings, Settings):
         return settings
+    if not settings:
+        return Settings.model_construct()
     try:
         return Settings.model_validate(dict(settings or {}))
     except ValidationError as error:
@@ -170,6 +175,14 @@ def auto_mark(cache: CachePolicy) -> CacheMark | None:
     if cache != "auto" and not (isinstance(cache, Mapping) and set(cache) <= {"ttl"} and isinstance(ttl, str | None)):
         raise UsageError(f'cache must be "auto" or a CacheMark such as {{"ttl": "1h"}}, not {cache!r}')
     return {"ttl": ttl} if isinstance(ttl, str) else {}
+
+
+def read_cache_mark(value: Any) -> CacheMark | None:
+    """Return the mark of a ``cache_control`` of Anthropic's form; None for any other value."""
+    if not isinstance(value, dict) or value.get("type") != "ephemeral":
+        return None
+    ttl = value.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
 
 
 def mark_contents(contents: Sequence[Content], mark: CacheMark) -> list[Content]:
