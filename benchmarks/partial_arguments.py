@@ -19,7 +19,7 @@ from streamkit import Tool, tool
 from streamkit.calls import CallRef
 from streamkit.events import ToolCallDelta, ToolCallStart
 from streamkit.execution.run.notifications import Notifier
-from streamkit.json_text import IncrementalJsonObject
+from streamkit.json_text.reader import IncrementalJsonObject
 
 __all__ = ["measure"]
 

@@ -460,6 +460,19 @@ def test_the_profiler_of_the_caller_is_restored() -> None:
     assert sys.getprofile() is before
 
 
+def test_usage_that_is_json_data_is_not_converted() -> None:
+    """Perplexity and others report it in each chunk, with objects and fractions in it."""
+    turn = Turn("perplexity", turn_key="turn-1")
+    report = {"prompt_tokens": 3, "completion_tokens": 1, "cost": {"total": 0.25}, "search_context_size": "low"}
+    turn.feed(chat_bytes([chat({"content": "word"}, usage=report)], done=False))
+    chunk = chat({"content": "word"}, usage={**report, "completion_tokens": 2})
+    with count_operations() as operations:
+        events = turn.feed(chat_bytes([chunk], done=False))
+    assert [event.type for event in events] == ["text", "usage_report"]
+    assert operations.calls["values/json_data.py", "data"] == 0
+    assert operations.decodes == 1
+
+
 @pytest.mark.parametrize(
     ("name", "reads_request", "cache"),
     [

@@ -120,21 +120,13 @@ __getattr__, __dir__ = lazy_names(  # few programs use them
     __name__,
     {
         "durable.entries": (
-            "ApprovalEntry",
-            "MessageEntry",
-            "NestedEntry",
-            "RequestEntry",
-            "ResponseEntry",
-            "ResultEntry",
-            "ResumeEntry",
-            "RunEntry",
-            "StartEntry",
-            "parse_entry",
+            "ApprovalEntry MessageEntry NestedEntry RequestEntry ResponseEntry ResultEntry ResumeEntry RunEntry "
+            "StartEntry parse_entry"
         ),
-        "durable.recorder": ("Checkpoint", "Lease"),
-        "durable.state": ("AnsweredState", "RunState"),
-        "shared_execution": ("SharedExecution",),
-        "shared": ("EndedStream", "QueuedCall", "SharedAccumulator"),
-        "run.notifications": ("Notifier", "ToolNotification"),
+        "durable.recorder": "Checkpoint Lease",
+        "durable.state": "AnsweredState RunState",
+        "shared_execution": "SharedExecution",
+        "shared": "EndedStream QueuedCall SharedAccumulator",
+        "run.notifications": "Notifier ToolNotification",
     },
 )

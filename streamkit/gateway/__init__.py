@@ -36,9 +36,9 @@ __all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Observer", "Upstream"
 _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extra
     __name__,
     {
-        "upstream": ("Ask", "Exchange", "Observer", "Upstream", "UpstreamRequest"),
-        "application": ("Gateway",),
-        "bodies": ("GatewayLimits",),
+        "upstream": "Ask Exchange Observer Upstream UpstreamRequest",
+        "application": "Gateway",
+        "bodies": "GatewayLimits",
     },
 )
 

@@ -44,5 +44,8 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(  # few programs use them
-    __name__, {"vercel": ("convert_to_vercel_messages", "parse_vercel_messages")}
+    __name__,
+    {
+        "vercel": "convert_to_vercel_messages parse_vercel_messages",
+    },
 )

@@ -74,7 +74,7 @@ def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> Repair
     Returns:
         The conversation and a sentence for each change.
     """
-    if not canonicalize and HistoryCheck().read(contents, is_end=True):
+    if not canonicalize and HistoryCheck().accepts(contents, is_end=True):
         return RepairResult(list(contents), [])
     repairer = _Repairer(canonicalize=canonicalize)
     for content in contents:
@@ -93,7 +93,7 @@ class HistoryCheck(Struct):
     count: int = 0  #: of the calls
     waiting: list[str] = field(default_factory=list)  #: the ids of the calls of the content before
 
-    def read(self, contents: Sequence[Content], *, is_end: bool = False) -> bool:
+    def accepts(self, contents: Sequence[Content], *, is_end: bool = False) -> bool:
         """Return False if the conversation is invalid with the next contents; of an end also if it lacks results."""
         for content in contents:
             calls: list[str] = []

@@ -8,8 +8,6 @@ depend on no stream, call or provider; which text is in force is decided by the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
 from streamkit.json_text.measure import (
     JsonObjectScanner,
@@ -21,13 +19,8 @@ from streamkit.json_text.measure import (
     structure_size,
 )
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates, to_valid_json
-from streamkit.values.lazy_names import lazy_names
-
-if TYPE_CHECKING:
-    from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_object
 
 __all__ = [
-    "IncrementalJsonObject",
     "JsonObjectScanner",
     "ParsedArguments",
     "deepest_nesting",
@@ -39,12 +32,7 @@ __all__ = [
     "measure_encoded",
     "measure_json",
     "nests_deeper",
-    "parse_partial_object",
     "replace_lone_surrogates",
     "structure_size",
     "to_valid_json",
 ]
-
-__getattr__, __dir__ = lazy_names(  # few programs look at arguments that are not complete
-    __name__, {"reader": ("IncrementalJsonObject", "parse_partial_object")}
-)

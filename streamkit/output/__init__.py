@@ -18,5 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUT_TOOL", "Change", "Growing", "OutputType"]
 __getattr__, __dir__ = lazy_names(  # most runs have no structured output
-    __name__, {"growing": ("Change", "Growing"), "output_type": ("OutputType",)}
+    __name__,
+    {
+        "growing": "Change Growing",
+        "output_type": "OutputType",
+    },
 )

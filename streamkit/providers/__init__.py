@@ -43,7 +43,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(  # they load pydantic
     __name__,
     {
-        "writing.writer": ("Writer",),
-        "rendering.conversion": ("parse_messages", "parse_request", "render", "render_request"),
+        "writing.writer": "Writer",
+        "rendering.conversion": "parse_messages parse_request render render_request",
     },
 )

@@ -39,7 +39,6 @@ from streamkit.providers.decoding.decoding import read_json
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
-    from streamkit.providers.rendering.message_renderer import MessageRenderer
     from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter
     from streamkit.providers.writing.wire_output import WriterOptions
     from streamkit.providers.writing.writer import Writer
@@ -86,8 +85,8 @@ class ParserModule(Protocol):
 class MessagesModule(Protocol):
     """``messages.py``."""
 
-    def create_renderer(self, traits: Any, options: RenderOptions) -> MessageRenderer[Any]:
-        """Return what renders one conversation to the provider's messages."""
+    def create_renderer(self, traits: Any, options: RenderOptions) -> Any:
+        """Return the ``MessageRenderer`` of one conversation."""
 
     def build_request(
         self,
@@ -249,13 +248,15 @@ class Provider:
 
         changes: list[str] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
-        rendered = self.create_renderer(RenderOptions(ids, model, endpoint, frozenset(used_ids))).render(prepared)
+        module: MessagesModule = _import(self.package, "messages")
+        options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
+        rendered: RenderedMessages = module.create_renderer(self.traits, options).render(prepared)
         rendered.model = model
         rendered.changes[:0] = changes
         return rendered
 
-    def create_renderer(self, options: RenderOptions) -> MessageRenderer[Any]:
-        """Return what renders one conversation of JSON data."""
+    def create_renderer(self, options: RenderOptions) -> Any:
+        """Return the ``MessageRenderer`` of one conversation of JSON data."""
         module: MessagesModule = _import(self.package, "messages")
         return module.create_renderer(self.traits, options)
 

@@ -21,9 +21,9 @@ __all__ = ["ChoiceView", "StreamReader", "Timeouts", "Turn", "read"]
 __getattr__, __dir__ = lazy_names(  # a turn alone needs no anyio
     __name__,
     {
-        "choice_view": ("ChoiceView",),
-        "stream_reader": ("StreamReader", "read"),
-        "time_limits": ("Timeouts",),
-        "turn": ("Turn",),
+        "choice_view": "ChoiceView",
+        "stream_reader": "StreamReader read",
+        "time_limits": "Timeouts",
+        "turn": "Turn",
     },
 )

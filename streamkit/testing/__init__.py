@@ -73,5 +73,9 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_names(  # the server needs an extra, the others need anyio
     __name__,
-    {"recording": ("Recording", "record"), "run_stores": ("check_run_store",), "server": ("Server", "serve")},
+    {
+        "recording": "Recording record",
+        "run_stores": "check_run_store",
+        "server": "Server serve",
+    },
 )

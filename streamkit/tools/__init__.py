@@ -42,4 +42,9 @@ __all__ = [
     "tool",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, {"strict_schema": ("strict_parameters",)})  # few tools are strict
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "strict_schema": "strict_parameters",
+    },
+)  # few tools are strict

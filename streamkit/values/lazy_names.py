@@ -14,17 +14,15 @@ from typing import Any
 __all__ = ["lazy_names"]
 
 
-def lazy_names(
-    package: str, modules: Mapping[str, tuple[str, ...]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and the ``__dir__`` of a package.
 
     Args:
         package: its name.
-        modules: names by the module that defines them, relative to the package.
+        modules: names, separated by spaces, by the module that defines them, relative to the package.
     """
     namespace = vars(sys.modules[package])
-    module_of = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
+    module_of = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> Any:
         if name not in module_of:

@@ -8,7 +8,7 @@ import pytest
 from wire_streams import chat, chat_call, message_start
 
 from streamkit import Turn
-from streamkit.json_text import parse_partial_object
+from streamkit.json_text.reader import parse_partial_object
 
 
 def deltas(*texts: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +24,9 @@ from streamkit import (
 )
 from streamkit.errors import UnknownProvider
 from streamkit.execution.round.round import build_assistant_content
-from streamkit.execution.round.thread_update import FormatCallbacks, build_thread_update
+from streamkit.execution.round.thread_update import FormatCallbacks, ThreadUpdate, build_thread_update
 from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
+from streamkit.providers.provider import Provider
 from streamkit.providers.rendering.message_renderer import MessageRenderer
 
 
@@ -86,13 +88,13 @@ def test_given_messages_of_any_form_make_a_request() -> None:
 def renders(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of contents, each time that some are rendered."""
     counted: list[int] = []
-    original = MessageRenderer.extend
+    original = MessageRenderer.render
 
-    def count(self: MessageRenderer[Any], contents: Any) -> None:
+    def count(self: MessageRenderer[Any], contents: Any, **options: Any) -> Any:
         counted.extend([len(contents)] if contents else [])
-        original(self, contents)
+        return original(self, contents, **options)
 
-    monkeypatch.setattr(MessageRenderer, "extend", count)
+    monkeypatch.setattr(MessageRenderer, "render", count)
     return counted
 
 
@@ -164,3 +166,47 @@ async def test_a_hook_may_name_the_next_provider() -> None:
     )
     assert [context.provider.name for context in model.asked] == ["openai_chat", "anthropic"]
     assert run.text == "Done."
+
+
+def a_round(number: int) -> list[Content]:
+    call = ToolCallBlock(id=f"call_{number}", name="look", parameters={"at": number})
+    result = ToolResponseBlock(call_id=call.id, result=f"sea {number}")
+    return [Content(speaker="ai", blocks=[call]), Content(speaker="tool", blocks=[result])]
+
+
+def test_two_conversations_that_go_on_from_one_context_are_rendered_apart() -> None:
+    start = context("anthropic", None, Content.human("Look."), *a_round(0), *a_round(1))
+    assert start.request
+    branches = [start.with_update(ThreadUpdate([], a_round(number), [])) for number in (2, 3)]
+    for branch in [*branches, *branches]:
+        longer = replace(branch, contents=[*branch.contents, *a_round(4)])
+        assert longer.request["messages"] == render(longer.contents, "anthropic")
+
+
+def test_a_context_is_rendered_in_several_threads_at_once() -> None:
+    start = context("openai_chat", None, Content.human("Look."), *[part for n in range(50) for part in a_round(n)])
+    longer = [replace(start, contents=[*start.contents, *a_round(number)]) for number in range(50, 90)]
+    with ThreadPoolExecutor(4) as threads:
+        requests = list(threads.map(lambda each: each.request, longer))
+    assert [each["messages"] for each in requests] == [render(each.contents, "openai_chat") for each in longer]
+
+
+def test_a_conversation_keeps_the_renderings_of_a_few_targets() -> None:
+    start = context("openai_chat", None, Content.human("Look."))
+    for name in providers.names():
+        assert start.with_target(Target(name)).request
+    assert len(start.renderings) == 4
+
+
+def test_a_provider_with_a_rendering_of_its_own_is_asked_for_each_request() -> None:
+    class Shouting(Provider):
+        def render(self, contents: Any, **options: Any) -> Any:
+            return super().render([Content.human("HEY!"), *contents], **options)
+
+    plain = providers.get("anthropic")
+    own = context("anthropic", None, Content.human("Look."), *a_round(0))
+    own = replace(own, provider=Shouting(plain.traits, plain.package))
+    for number in (1, 2):
+        own = own.with_update(ThreadUpdate([], a_round(number), []))
+        assert str(own.request["messages"]).count("HEY!") == 1
+        assert len(own.request["messages"]) == 1 + 2 * (number + 1)

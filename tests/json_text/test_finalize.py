@@ -10,14 +10,13 @@ import pytest
 
 from streamkit import Turn
 from streamkit.json_text import (
-    IncrementalJsonObject,
     JsonObjectScanner,
     deepest_nesting,
     finalize_arguments,
     join_surrogates,
-    parse_partial_object,
 )
 from streamkit.json_text.finalize import _find_refused_number
+from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_object
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "null", " null\n"])

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from streamkit.json_text import JsonObjectScanner, finalize_arguments, join_surrogates, parse_partial_object
+from streamkit.json_text import JsonObjectScanner, finalize_arguments, join_surrogates
 from streamkit.json_text.finalize import repair_json
+from streamkit.json_text.reader import parse_partial_object
 
 leaves = (
     st.none()

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from json_text.test_finalize_properties import object_texts
 
-from streamkit.json_text import IncrementalJsonObject, parse_partial_object
+from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_object
 
 JSON_LIKE = [
     *'{}[]",:.-+eE0129 tfn\\u/b\n\x00é\ud83d\ude00\U0001f600',

@@ -25,7 +25,8 @@ from streamkit.accumulator.blocks import ToolCallBuilder
 from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.gateway.translation.state_text import UpstreamState, wrap_state
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.json_text import IncrementalJsonObject, JsonObjectScanner
+from streamkit.json_text import JsonObjectScanner
+from streamkit.json_text.reader import IncrementalJsonObject
 
 pytestmark = interpreted_only
 

@@ -10,12 +10,11 @@ from shared_data import recorded_streams
 
 from streamkit import Limits, Turn
 from streamkit.events import Event, Failed
-from streamkit.providers.anthropic.parser import AnthropicParser
 from streamkit.providers.cohere.parser import CohereParser
 from streamkit.providers.openai_chat.parser import ChatParser
 from streamkit.reading.plain_frame import PlainFrame
 
-PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser, "cohere": CohereParser}
+PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "cohere": CohereParser}
 WORDS = [f" word{number}" for number in range(60)]
 ESCAPED = [f'"{number}"\n' for number in range(60)]
 HAN = [f"\u6f22{number}\U0001f600" for number in range(60)]  # neither escaped by JSON nor ASCII
@@ -41,22 +40,6 @@ def chat_arguments(text: str, index: int = 0) -> bytes:
 
 def chat_call(index: int = 0) -> bytes:
     return chat({"tool_calls": [{"index": index, "id": f"call_{index}", "function": {"name": "f", "arguments": ""}}]})
-
-
-def anthropic_start(block: str = '{"type":"text","text":""}') -> list[bytes]:
-    message = '{"type":"message_start","message":{"id":"m","role":"assistant","model":"m","content":[]}}'
-    start = f'{{"type":"content_block_start","index":0,"content_block":{block}}}'
-    return [sse(message, "message_start"), sse(start, "content_block_start")]
-
-
-def anthropic_text(text: str, padding: str = "") -> bytes:
-    delta = json.dumps({"type": "text_delta", "text": text})
-    return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}{padding}}}', "content_block_delta")
-
-
-def anthropic_arguments(text: str) -> bytes:
-    delta = json.dumps({"type": "input_json_delta", "partial_json": text})
-    return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}}}', "content_block_delta")
 
 
 def cohere(kind: str, **message: Any) -> bytes:
@@ -124,7 +107,7 @@ def compare(provider: str, reads: list[bytes], monkeypatch: pytest.MonkeyPatch, 
         patch.setattr(PlainFrame, "learn", lambda self, data: None)
         expected, other, _ = feed(provider, reads, monkeypatch, **options)
     assert events == expected
-    assert turn.to_dict() == other.to_dict()
+    assert (turn.to_dict(), turn.metadata) == (other.to_dict(), other.metadata)
     return turn, frames
 
 
@@ -145,7 +128,6 @@ LEARNED = {
     ),
     "reasoning in two fields": ("openai_chat", [chat({"reasoning": w, "reasoning_content": w}) for w in WORDS]),
     "text that a field repeats": ("openai_chat", [chat_text(word, p=word) for word in WORDS]),
-    "anthropic": ("anthropic", [*anthropic_start(), *map(anthropic_text, WORDS)]),
     "a time that changes now and then": ("openai_chat", [chat_text(w, created=n // 20) for n, w in enumerate(WORDS)]),
     "padding that may be empty": (
         "openai_chat",
@@ -162,7 +144,6 @@ LEARNED = {
     "cohere, thinking": ("cohere", [cohere("content-delta", content={"thinking": word}) for word in WORDS]),
     "cohere, plan": ("cohere", [cohere("tool-plan-delta", tool_plan=word) for word in WORDS]),
     "cohere, arguments": ("cohere", [*COHERE_START, cohere_arguments('{"a":"'), *map(cohere_arguments, WORDS)]),
-    "spaces": ("anthropic", [*anthropic_start(), *[anthropic_text(w, " " * (n % 7)) for n, w in enumerate(WORDS)]]),
 }
 
 
@@ -174,16 +155,6 @@ def test_a_run_of_plain_frames_is_read_without_the_parser(name: str, monkeypatch
     text = turn.text or turn.reasoning or turn.calls[0].arguments_text
     words = {"characters as they are": HAN, "text that JSON escapes": ESCAPED}.get(name, WORDS)
     assert "".join(words) in text
-
-
-def test_arguments_of_a_server_tool_are_read_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = anthropic_start('{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}')
-    stop = sse('{"type":"content_block_stop","index":0}', "content_block_stop")
-    deltas = [anthropic_arguments(text) for text in ['{"query":"', *WORDS, '"}']]
-    turn, frames = compare("anthropic", [*start, *deltas, stop], monkeypatch)
-    assert frames < len(deltas) - 30
-    assert turn.server_calls[0].arguments == {"query": "".join(WORDS)}
-    compare("anthropic", [*start, *deltas, stop], monkeypatch, limits=Limits(text=900))
 
 
 IN_A_RUN = {
@@ -252,7 +223,7 @@ def test_a_number_that_is_none_is_read_by_the_parser(value: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("place", [b'\n"@"', b'"@"\n', b'\r"@"', b' "@" '])
-@pytest.mark.parametrize("name", ["padding", "a number between the text and its repetition", "text", "spaces"])
+@pytest.mark.parametrize("name", ["padding", "a number between the text and its repetition", "text", "cohere"])
 def test_a_line_end_next_to_the_text_ends_the_frame(place: bytes, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     provider, run = LEARNED[name]
     other = run[-1].replace(b'" word59"', place.replace(b"@", b" word60"))
@@ -311,6 +282,24 @@ def test_a_frame_with_more_than_one_delta_is_not_learned(delta: Any, monkeypatch
     assert frames == len(reads)
 
 
+@pytest.mark.parametrize("field", ["p", "obfuscation", "token_id"])
+@pytest.mark.parametrize("place", ["detail", "filters", "text in filters", "name of a filter"])
+def test_what_varies_in_what_is_kept_is_read(field: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    for number, word in enumerate(WORDS, 1):
+        word = word.strip()
+        value: Any = number if field == "token_id" else "x" * (number % 5)
+        if place == "detail":
+            details = [{"type": "reasoning.text", field: value, "text": word}]
+            reads.append(chat({"reasoning": word, "reasoning_details": details}))
+        elif place == "name of a filter":
+            reads.append(azure_text(word, **{word: {"filtered": False}}))
+        else:
+            results = {"filtered": False, field: value} if place == "filters" else {"filtered": False, "severity": word}
+            reads.append(azure_text(word, violence=results))
+    compare("openai_chat", reads, monkeypatch)
+
+
 @pytest.mark.parametrize("fields", [{"usage": {"prompt_tokens": 5}}, {"citations": ["https://a.example"]}])
 def test_a_frame_with_a_fact_about_the_response_is_not_learned(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -331,28 +320,29 @@ def test_nothing_is_learned_while_the_response_is_not_identified(
 
 
 @pytest.mark.parametrize(
-    "delta",
+    "frame",
     [
-        '{"type":"@","text":"\\u0074ext_delta"}',  # the text is written otherwise, and another field as it would be
-        '{"type":"text_delta","text":"\\u0040"}',
-        '{"type":"text_delta","text":"a","text":"@"}',
-        '{"type":"text_delta","text":"@","text":"\\u0040"}',
-        '{"type":"text_delta","t\\u0065xt":"@"}',
-        '{"text":"@","type":"text_delta"}',
-        '{"type":"text_delta","text":"@", "type":"text_delta"}',
+        '{"type":"@","index":0,"delta":{"message":{"content":{"text":"content\\u002ddelta"}}}}',  # written otherwise
+        '{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"\\u0040"}}}}',
+        '{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"a","text":"@"}}}}',
+        '{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"@","text":"\\u0040"}}}}',
+        '{"type":"content-delta","index":0,"delta":{"message":{"content":{"t\\u0065xt":"@"}}}}',
+        '{"index":0,"delta":{"message":{"content":{"text":"@"}}},"type":"content-delta"}',
+        '{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"@" }} } }',
+        '{"type":"content-delta","index":0,"delta":{"message":{"content":{"text": "@", "text":"@"}}}}',
     ],
 )
-@pytest.mark.parametrize("text", ["text_delta", "word", ":", ",", '":"'])
-def test_only_the_place_of_the_text_is_learned(delta: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}}}', "content_block_delta")
-    texts = [text, "word", "text_delta", "input_json_delta", text, ":", "x"]
-    run = [frame.replace(b"@", json.dumps(each)[1:-1].encode()) for each in texts]
-    compare("anthropic", [*anthropic_start(), *run, anthropic_text("end"), *run], monkeypatch)
+@pytest.mark.parametrize("text", ["content-delta", "word", ":", ",", '":"', ":{"])
+def test_only_the_place_of_the_text_is_learned(frame: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [text, "word", "content-delta", "tool-plan-delta", text, ":", "x"]
+    run = [sse(frame.replace("@", json.dumps(each)[1:-1]), "content-delta") for each in texts]
+    compare("cohere", [COHERE_START[0], *run, cohere("content-delta", content={"text": "end"}), *run], monkeypatch)
 
 
 def test_the_second_delta_of_a_block_is_read_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    turn, frames = compare("anthropic", [*anthropic_start(), *map(anthropic_text, "abc")], monkeypatch)
-    assert (turn.text, frames) == ("abc", 3)
+    reads = [COHERE_START[0], *[cohere("content-delta", content={"text": text}) for text in "xyz"]]
+    turn, frames = compare("cohere", reads, monkeypatch)
+    assert (turn.text, frames) == ("xyz", 2)
 
 
 def test_the_id_of_a_call_that_repeats_its_arguments_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,10 +365,10 @@ def test_a_repetition_that_ends_is_read_by_the_parser(monkeypatch: pytest.Monkey
 def test_text_that_json_has_between_strings_does_not_end_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     separators = [text for text in (":", ",", '":"', ": ", ":[{", "},", "], ") for _ in range(20)]
     mixed = [text for pair in zip(separators, WORDS * 3, strict=False) for text in pair]
-    for run in ([chat_text(text) for text in mixed + WORDS], [*anthropic_start(), *map(anthropic_text, mixed + WORDS)]):
-        turn, frames = compare("anthropic" if b"event" in run[0] else "openai_chat", run, monkeypatch)
-        assert frames < len(run) - 30
-        assert turn.text == "".join(mixed + WORDS)
+    run = [chat_text(text) for text in mixed + WORDS]
+    turn, frames = compare("openai_chat", run, monkeypatch)
+    assert frames < len(run) - 30
+    assert turn.text == "".join(mixed + WORDS)
 
 
 def test_escaped_characters_do_not_end_learning(monkeypatch: pytest.MonkeyPatch) -> None:

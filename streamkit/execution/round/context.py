@@ -193,13 +193,9 @@ class RoundContext:
             fields["round"] = self.round + 1
             if self.tool_choice not in ("auto", "none"):
                 fields["tool_choice"] = None
-        # What the ids of the conversation are is found in what is new.
-        message_ids: frozenset[str] | None = self.__dict__.get("_message_ids")
-        if message_ids is not None:
-            new_ids = self.provider.call_ids(update.messages) if self.messages is not None else set()
-            fields["_message_ids"] = message_ids | new_ids
-            if "call_ids" in self.__dict__:
-                fields["call_ids"] = self.call_ids | new_ids | _call_ids(update.contents)
+        new_ids = self.provider.call_ids(update.messages) if self.messages is not None else set()
+        fields["_message_ids"] = self._message_ids | new_ids  # found in what is new alone
+        fields["call_ids"] = self.call_ids | new_ids | _call_ids(update.contents)
         context = object.__new__(type(self))  # dataclasses.replace() takes ten times as long
         context.__dict__.update(fields)
         return context

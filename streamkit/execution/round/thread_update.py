@@ -292,7 +292,7 @@ def _render(
         used_ids=options.used_ids,
         is_json_data=True,  # the blocks were made for this update, and have been checked then
     )
-    start = rendered.spans[0][1]
+    start = sum([0 in members for members in rendered.members])  # the messages of the person
     messages = rendered.messages[start:]
     if not results or (callbacks.call is None and callbacks.result is None):
         return msgspec.structs.replace(rendered, messages=messages)

@@ -59,7 +59,8 @@ from streamkit.events import (
     check_event,
 )
 from streamkit.finishes import finish_row
-from streamkit.json_text import IncrementalJsonObject, finalize_arguments, join_surrogates, parse_partial_object
+from streamkit.json_text import finalize_arguments, join_surrogates
+from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_object
 from streamkit.tools import Describe, Tool, ToolState, to_tools
 from streamkit.tools.custom import TEXT_FIELD, GrowingText
 from streamkit.tools.tool import describe_call

@@ -12,7 +12,8 @@ This module must not depend on streams. It does not repair a history: a call wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from streamkit.history.content import (
@@ -103,9 +104,7 @@ class AnthropicRenderer(BlockRenderer):
 
     target = "Anthropic"
 
-    def __init__(self, traits: Traits, options: RenderOptions) -> None:
-        super().__init__(traits, options)
-        self._toolsets: dict[str, Any] = {}  # by the id of a call of a toolset's member
+    _toolsets: Mapping[str, Any] = MappingProxyType({})  # by the id of a call of a toolset's member
 
     def add(self, content: Content) -> None:
         """Render the next content, and keep the container in which the model's code ran.
@@ -175,18 +174,16 @@ class AnthropicRenderer(BlockRenderer):
             for position, mark in self.system_marks.items():
                 system[position]["cache_control"] = {"type": "ephemeral", **mark}
             self.request_fields["system"] = system
-        if self.drop_first_marks(system):
+        if (system or self.marked_messages) and self.drop_first_marks(system):
             self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
 
-    def close_message(self, number: int) -> None:
+    def close_message(self, message: Json) -> None:
         """Put results first, and leave out the content of a system message that has only fields."""
-        message = self.messages[number]
         self.put_results_first(message)
         if not message["content"]:
             del message["content"]
-        super().close_message(number)
 
     def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
         """Return the blocks with ``cache_control`` on the last, unless it is thinking, which cannot have one."""
@@ -260,7 +257,8 @@ class AnthropicRenderer(BlockRenderer):
             if block.metadata.get("toolset_name"):
                 # The result of a toolset's member repeats the name: members are distinguished by it (the SDK's
                 # lib/tools/_toolsets/_runnable.py).
-                part["toolset_name"] = self._toolsets[part["id"]] = block.metadata["toolset_name"]
+                part["toolset_name"] = block.metadata["toolset_name"]
+                self._toolsets = {**self._toolsets, part["id"]: part["toolset_name"]}
         return part
 
     def is_block(self, raw: Any) -> bool:

@@ -10,8 +10,7 @@ contain these same events, uses this parser.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -76,27 +75,13 @@ def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
 class AnthropicParser:
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
-    padding: ClassVar[None] = None
-    unread_number: ClassVar[None] = None
-
-    __slots__ = (
-        "_billed",
-        "_blocks",
-        "_by_index",
-        "_choice",
-        "_other_models",
-        "_plain",
-        "_sink",
-        "_started",
-        "_usage_fields",
-    )
+    __slots__ = ("_billed", "_blocks", "_by_index", "_choice", "_other_models", "_sink", "_started", "_usage_fields")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
         self._blocks = AnthropicBlockReader(sink, self._choice)
         self._by_index = self._blocks.by_index
-        self._plain: PlainDelta | None = None  # the last frame, if it was nothing but a plain delta
         self._started: StartedMessage | None = None  # the last one
         self._usage_fields: Json = {}  # of each the last value
         self._billed: list[int] = []  # the counts of the last iterations that were reported
@@ -105,36 +90,17 @@ class AnthropicParser:
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
         event: PlainDelta | PlainEvent
-        self._plain = None
         try:
             event = _decode(data) if name == b"content_block_delta" else _decode_event(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._parse_slow(name, data)
             return
         if event.__class__ is PlainDelta:
-            if self._read_plain(event):
-                self._plain = event
-                return
-            if name != b"error" and self._read_other_plain(event):
+            if self._read_plain(event) or (name != b"error" and self._read_other_plain(event)):
                 return
         elif name != b"error" and self._read_plain_event(event):
             return
         self._parse_slow(name, data)
-
-    def plain_delta(self) -> tuple[Callable[..., None], str, Hashable, str | None] | None:
-        """Implement ``PlainParser.plain_delta``."""
-        event = self._plain
-        block = self._by_index.get(event.index) if event is not None else None
-        if event is None or block is None:
-            return None
-        delta = event.delta
-        if isinstance(delta, TextDelta):
-            return self._choice.text, delta.text, block.key, None
-        if isinstance(delta, InputJsonDelta):
-            if block.kind == SERVER_CALL:
-                return self._blocks.add_server_arguments, delta.partial_json, block, None
-            return self._choice.arguments, delta.partial_json, block.key, None
-        return (self._choice.reasoning, delta.thinking, block.key, "text") if isinstance(delta, ThinkingDelta) else None
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
@@ -189,7 +155,6 @@ class AnthropicParser:
         if isinstance(delta, InputJsonDelta):
             if kind == SERVER_CALL and not block.is_finalized:
                 self._blocks.add_server_arguments(delta.partial_json, block)
-                self._plain = event
                 return True
             return not delta.partial_json
         if isinstance(delta, SignatureDelta):
@@ -212,8 +177,7 @@ class AnthropicParser:
             fields = event.delta if context is None else {"context_management": context, **event.delta}
             self._read_end(fields, facts_of(fields))
         elif isinstance(event, MessageStop):
-            self._blocks.end()
-            self._sink.terminate()
+            self._stop_message(event.metrics)
         return True
 
     # ------------------------------------------------------------ frames that are not a plain event
@@ -279,11 +243,7 @@ class AnthropicParser:
             self._read_end(fields, facts_of(fields))
         elif event_type == "message_stop":
             self._report_usage(raw.get("usage"))
-            metrics = raw.get(INVOCATION_METRICS)
-            if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
-                self._report_usage({INVOCATION_METRICS: metrics})
-            self._blocks.end()
-            self._sink.terminate()
+            self._stop_message(raw.get(INVOCATION_METRICS))
         elif event_type == "message" or (event_type is None and raw.get("role") == "assistant" and "content" in raw):
             self._complete_message(raw)
         elif event_type == "error" or raw.get("error"):
@@ -313,6 +273,12 @@ class AnthropicParser:
         self._sink.keep(started.size)
         self._started = started
         self._read_message(message)
+
+    def _stop_message(self, metrics: Any) -> None:
+        if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
+            self._report_usage({INVOCATION_METRICS: metrics})
+        self._blocks.end()
+        self._sink.terminate()
 
     def _complete_message(self, message: Json) -> None:
         """Read a message that was not streamed, or that repeats the blocks streamed before it."""

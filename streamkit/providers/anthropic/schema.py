@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamkit.json_text import json_size, measure_encoded
 from streamkit.providers.decoding.decoding import as_text, has_value
@@ -131,6 +131,8 @@ class MessageDelta(Struct, gc=False, tag_field="type", tag="message_delta", forb
 
 class MessageStop(Struct, gc=False, tag_field="type", tag="message_stop", forbid_unknown_fields=True):
     """The end of a message."""
+
+    metrics: Any = field(name="amazon-bedrock-invocationMetrics", default=None)
 
 
 class Ping(Struct, gc=False, tag_field="type", tag="ping", forbid_unknown_fields=True):

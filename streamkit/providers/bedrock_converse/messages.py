@@ -186,9 +186,8 @@ class ConverseRenderer(BlockRenderer):
         is_before_open_one = stop == len(self.messages) - 1
         super().close_messages(stop - 1 if is_before_open_one and self._has_reasoning_message() else stop)
 
-    def close_message(self, number: int) -> None:
+    def close_message(self, message: Json) -> None:
         """Apply the rules for the order of the parts of a message."""
-        message = self.messages[number]
         self.put_results_first(message)
         if message["role"] == "assistant":
             message["content"] = self._put_calls_last(message["content"])
@@ -199,7 +198,6 @@ class ConverseRenderer(BlockRenderer):
             if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
                 kept.append(part)
         message["content"] = kept
-        super().close_message(number)
 
     def _put_calls_last(self, parts: list[Json]) -> list[Json]:
         """Return parts with late text before the calls: an assistant message that has calls ends with one."""

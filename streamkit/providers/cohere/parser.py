@@ -73,6 +73,7 @@ class CohereParser:
     """A parser of one v2 chat stream, or of a body that was not streamed."""
 
     padding: ClassVar[None] = None
+    unread_number: ClassVar[None] = None
 
     __slots__ = ("_choice", "_plain", "_sink")
 

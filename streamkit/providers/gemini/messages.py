@@ -179,11 +179,11 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         """Close the last message."""
         self.close_messages(len(self.messages))
 
-    def close_message(self, number: int) -> None:
+    def close_message(self, message: Json) -> None:
         """Put results first and in call order, and sign the first call of a step."""
-        parts = self.messages[number]["parts"]
+        parts = message["parts"]
         parts.sort(key=lambda part: self._call_count + 1 if part.call_number is None else part.call_number)
-        written = self.messages[number]["parts"] = [part.data for part in parts]
+        written = message["parts"] = [part.data for part in parts]
         first_call = next((place for place, part in enumerate(parts) if "functionCall" in part.data), None)
         if first_call is not None and parts[first_call].may_be_unsigned and SIGNATURE not in written[first_call]:
             written[first_call] = {**written[first_call], SIGNATURE: SKIP_SIGNATURE}

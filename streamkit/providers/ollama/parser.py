@@ -67,10 +67,10 @@ class OllamaParser:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._parse_slow(data)
             return
-        if line.done:
+        message = line.message
+        if line.done or message.tool_calls:
             self._parse_slow(data)
             return
-        message = line.message
         if line.model != self._model:
             self._identify(line.model, line.created_at)
         if line.remote_model or line.remote_host:

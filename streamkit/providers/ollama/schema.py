@@ -53,11 +53,12 @@ FUNCTION_FIELDS = frozenset({"index", "name", "arguments"})
 
 
 class PlainMessage(Struct, gc=False, forbid_unknown_fields=True):
-    """A message of text and thinking."""
+    """A message of text and thinking, if it has no calls."""
 
     role: str = ""
     content: str = ""
     thinking: str | None = None
+    tool_calls: Any = None
 
 
 class PlainLine(Struct, gc=False, forbid_unknown_fields=True):

@@ -43,7 +43,7 @@ from streamkit.providers.openai_chat.content_blocks import (
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import convert_media, convert_tool_media, image_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_request, is_reasoning
-from streamkit.providers.provider import RenderOptions
+from streamkit.providers.provider import RenderedMessages, RenderOptions
 from streamkit.providers.rendering.media import (
     Media,
     caption,
@@ -302,15 +302,14 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     # ------------------------------------------------------------ reasoning
 
-    def extend(self, contents: Sequence[Content]) -> None:
+    def render(self, contents: Sequence[Content], *, is_end: bool = True) -> RenderedMessages:
         """Render the next contents, after finding whose reasoning is sent back. A person's message begins a turn."""
         replay, model = self.traits.reasoning_replay, self.options.model
         if self.traits.reasoning.of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
             replay = "never"
         if replay != "tool_turns":
             self._has_reasoning += [replay == "always"] * len(contents)
-            super().extend(contents)
-            return
+            return super().render(contents, is_end=is_end)
         # The first turn may lack its beginning, and the beginning may have had calls.
         turn, turns_with_calls = 0, {0} if not self._has_reasoning or self._has_reasoning[-1] else set[int]()
         turns: list[int] = []
@@ -321,7 +320,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             if "tool_call" in kinds:
                 turns_with_calls.add(turn)
         self._has_reasoning += [turn in turns_with_calls for turn in turns]
-        super().extend(contents)
+        return super().render(contents, is_end=is_end)
 
     def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:

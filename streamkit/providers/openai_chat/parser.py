@@ -62,6 +62,7 @@ _decode = msgspec.json.Decoder(PlainChunk).decode
 _NOTHING_STREAMED: frozenset[tuple[int, str]] = frozenset()  # one for all parsers: an empty set has 216 bytes
 
 _PADDING = re.compile(rb'"(?:obfuscation|p)" ?: ?"([0-9A-Za-z]*)"')
+_UNREAD_NAMES = frozenset({"obfuscation", "p", "token_id"})
 _UNREAD_NUMBER = re.compile(rb'"token_id" ?: ?([0-9]+)')  # Together, which sends the text twice
 
 
@@ -105,17 +106,14 @@ class ChatParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
-        try:
-            chunk = _decode(data)
+        try:  # a decode that fails takes ten times one that does not, and nearly each stream has a terminator
+            chunk = _decode(data) if data != b"[DONE]" and name != b"error" else None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._plain = None
-            self._parse_slow(name, data)
-            return
-        if name == b"error":
-            self._plain = None
-            self._parse_slow(name, data)
-            return
+            chunk = None
         self._plain = chunk
+        if chunk is None:
+            self._parse_slow(name, data)
+            return
         self._read(chunk, data)
 
     def plain_delta(self) -> tuple[Callable[..., None], str, Hashable, str | None] | None:
@@ -131,7 +129,6 @@ class ChatParser:
             or choice.finish_reason is not None
             or choice.usage is not None
             or choice.logprobs is not None
-            or (choice.content_filter_results and flagged_filters(choice.content_filter_results))
             or chunk.usage is not None
             or chunk.citations is not None
             or chunk.search_results is not None
@@ -145,6 +142,9 @@ class ChatParser:
             reasoning = _only_thinking(content)
             content = None if reasoning else content
         if bool(content) + bool(calls) + bool(reasoning) != 1:
+            return None
+        results: Any = choice.content_filter_results
+        if results and (content.__class__ is not str or not _found_nothing(results, content)):
             return None
         if calls and len(calls) == 1:
             function, key = calls[0].function, calls[0].index
@@ -160,7 +160,11 @@ class ChatParser:
                 return self._choice_sink.reasoning, reasoning, None, "text"
             details: Any = delta.reasoning_details
             detail = details[0] if isinstance(details, list) and len(details) == 1 else None
-            if isinstance(detail, dict) and not any(isinstance(value, (dict, list)) for value in detail.values()):
+            if (
+                isinstance(detail, dict)
+                and _UNREAD_NAMES.isdisjoint(detail)
+                and not any(isinstance(value, (dict, list)) for value in detail.values())
+            ):
                 field = next((name for name in REASONING_DETAIL_FIELDS.values() if detail.get(name)), "")
                 if detail.get(field) == reasoning:
                     return self._reason_in_detail, reasoning, (detail, field), None
@@ -444,3 +448,13 @@ def _only_thinking(content: list[Any]) -> Any:
     thinking = part.get("thinking")
     item = thinking[0] if isinstance(thinking, list) and len(thinking) == 1 else None
     return item.get("text") if isinstance(item, dict) else None
+
+
+def _found_nothing(results: Any, text: Any) -> bool:
+    """Return True if Azure's filters found nothing, and what is kept of them cannot vary with the text or padding."""
+    if not isinstance(results, dict) or flagged_filters(results) or text in results:
+        return False
+    return all(
+        isinstance(each, dict) and each.keys() <= {"filtered", "severity", "detected"} and text not in each.values()
+        for each in results.values()
+    )

@@ -134,13 +134,13 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         self._last_text: tuple[object, Json] | None = None  # the origin and the message of the last text
         self._is_interrupted = False  # the provider did not retain the response
 
-    def extend(self, contents: Sequence[Content]) -> None:
+    def render(self, contents: Sequence[Content], *, is_end: bool = True) -> RenderedMessages:
         """Render the next contents, after reading the results in them: some decide how their calls are sent."""
         for content in contents:
             for block in content.blocks:
                 if isinstance(block, ToolResponseBlock):
                     self._responses.setdefault(block.call_id, block)
-        super().extend(contents)
+        return super().render(contents, is_end=is_end)
 
     def add(self, content: Content) -> None:
         """Render the next content: a response as its items, all else as one message and the outputs of calls."""

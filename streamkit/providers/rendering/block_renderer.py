@@ -8,6 +8,8 @@ its origin. A subclass converts single blocks. This module depends on no provide
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from streamkit.history.content import (
@@ -25,7 +27,7 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import result_parts
-from streamkit.providers.provider import RenderOptions, Traits
+from streamkit.providers.provider import Traits
 from streamkit.providers.rendering.media import Media, convert_or_describe, describe, report_name
 from streamkit.providers.rendering.message_renderer import AnyTraits, Json, MessageRenderer, cache_mark
 from streamkit.providers.writing.encoding import text_or_json
@@ -122,10 +124,9 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     #: the API accepts a result whose text is only white space
     accepts_blank_results: ClassVar[bool] = True
 
-    def __init__(self, traits: Traits, options: RenderOptions) -> None:
-        super().__init__(traits, options)
-        self._call_places: dict[str, int] = {}  # of the last assistant message that is closed, by the calls' ids
-        self._after_calls = 0
+    # of the last assistant message that is closed: by id, the places of its calls; their number
+    _call_places: Mapping[str, int] = MappingProxyType({})
+    _after_calls: int = 0
 
     # ---------------------------------------------------------------- one block, by the subclass
 
@@ -241,11 +242,10 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         """Move the results of a user message to its beginning, in the order of the calls before it."""
         blocks = message["content"]
         if message["role"] == "assistant":
-            self._call_places, self._after_calls = {}, len(blocks)
-            for number, block in enumerate(blocks):
-                call_id = self.read_call_id(block)
-                if isinstance(call_id, str):  # a block that the provider made may have any value as its id
-                    self._call_places[call_id] = number
+            ids = [self.read_call_id(block) for block in blocks]
+            # A block that the provider made may have any value as its id.
+            self._call_places = {call_id: place for place, call_id in enumerate(ids) if isinstance(call_id, str)}
+            self._after_calls = len(blocks)
             return
 
         def place(block: Json) -> int:

@@ -28,7 +28,7 @@ from streamkit.providers.contract.rendered import RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.providers.rendering.conversion import render_messages
 from streamkit.providers.rendering.media import apply_media_policy
-from streamkit.providers.rendering.message_renderer import Json
+from streamkit.providers.rendering.message_renderer import Json, MessageRenderer
 from streamkit.providers.requests.request import mark_contents
 
 __all__ = ["Renderings", "render_longer"]
@@ -75,7 +75,7 @@ class _KeptRendering:
         self._copies: list[object] = []
         self._check = HistoryCheck()  # of them
         self._changes: list[list[str]] = [[], [], []]  # of their repair, of media, and of values
-        self._renderer = self._provider.create_renderer(self._options)
+        self._renderer: MessageRenderer[Any] = self._provider.create_renderer(self._options)
         self._given: list[Json] = []  # the closed messages, as the last request had them
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages | None:
@@ -93,15 +93,15 @@ class _KeptRendering:
             stop -= 1
         marked = new if self._mark is None else mark_contents(new, self._mark)
         first, rest = marked[: max(stop, 0)], marked[max(stop, 0) :]
-        if not self._contents and not HistoryCheck().read(first, is_end=True):
+        if not self._contents and not HistoryCheck().accepts(first, is_end=True):
             repaired = repair(first)
             if not repaired.is_final:
                 return None
             first, self._changes[0] = repaired.contents, repaired.changes
-        is_valid = self._check.read(first, is_end=True)
-        if not is_valid or not replace(self._check, stems=self._check.stems.copy()).read(rest, is_end=True):
+        is_valid = self._check.accepts(first, is_end=True)
+        if not is_valid or not replace(self._check, stems=self._check.stems.copy()).accepts(rest, is_end=True):
             return None
-        self._renderer.extend(self._prepare(first, self._changes))
+        self._renderer.render(self._prepare(first, self._changes), is_end=False)
         kept = new[: max(stop, 0)]
         self._contents += kept
         self._blocks += [content.blocks for content in kept]

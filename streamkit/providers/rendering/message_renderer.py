@@ -133,9 +133,9 @@ def _fork(state: AnyState) -> AnyState:
 class MessageRenderer(Generic[AnyTraits]):
     """A rendering of a conversation: the messages so far, the ids in use, and the changes.
 
-    `render` is called once, at the end. A conversation that grows is rendered by `extend` as it grows, and its messages
-    at any time are those of a `fork`. So a state that a fork may change is in lists, dicts and sets of values that are
-    replaced and not changed; a message may be changed until it is closed.
+    A conversation that grows is rendered as it grows, and its messages at any time are those of a `fork`. So a state
+    that a fork may change is in lists, dicts and sets of values that are replaced and not changed; a message may be
+    changed until it is closed.
     """
 
     #: the field of a part that is its cache mark
@@ -163,15 +163,6 @@ class MessageRenderer(Generic[AnyTraits]):
         """The ids of the calls and results."""
         return MessageIds(self.traits, self.options)
 
-    def render(self, contents: Sequence[Content]) -> RenderedMessages:
-        """Return the conversation with its last contents as messages. Nothing follows."""
-        self.extend(contents)
-        self.finish()
-        system = "\n\n".join(self.system) or None
-        count = self.content_number + 1
-        changes = self.changes + self._closing_changes
-        return RenderedMessages(self.messages, system, self.members, count, self.request_fields, changes)
-
     def fork(self) -> MessageRenderer[AnyTraits]:
         """Return a renderer that goes on from here by itself; the closed messages are shared with it."""
         self.close_messages(len(self.messages) - 1)
@@ -186,18 +177,18 @@ class MessageRenderer(Generic[AnyTraits]):
         """Give the messages up to this number their final form: all that is in them has been added."""
         changes, self.changes = self.changes, self._closing_changes
         for number in range(self.closed, stop):
-            self.close_message(number)
+            self.close_message(self.messages[number])
+            content = self.messages[number].get("content")
+            if isinstance(content, list) and any(self.mark_field in part for part in content):
+                self.marked_messages.append(number)
             self.closed = number + 1
         self.changes = changes
 
-    def close_message(self, number: int) -> None:
-        """Give a message its final form, when those before it have theirs, and record whether it has cache marks."""
-        content = self.messages[number].get("content")
-        if isinstance(content, list) and any(self.mark_field in part for part in content):
-            self.marked_messages.append(number)
+    def close_message(self, message: Json) -> None:
+        """Give a message its final form; those before it have theirs."""
 
-    def extend(self, contents: Sequence[Content]) -> None:
-        """Render the next contents of the conversation."""
+    def render(self, contents: Sequence[Content], *, is_end: bool = True) -> RenderedMessages:
+        """Render the next contents, and return the messages so far; without the end they are not complete."""
         for content in contents:
             self.content_number += 1
             if "author" in content.metadata and not self.accepts_author(content):
@@ -218,6 +209,12 @@ class MessageRenderer(Generic[AnyTraits]):
                         "a text that followed a call was put before it: a message of the target ends with calls"
                     )
             self.add(content)
+        if is_end:
+            self.finish()
+        system = "\n\n".join(self.system) or None
+        count = self.content_number + 1
+        changes = self.changes + self._closing_changes
+        return RenderedMessages(self.messages, system, self.members, count, self.request_fields, changes)
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
