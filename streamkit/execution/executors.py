@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import anyio
+import anyio.lowlevel
 
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
@@ -200,8 +201,12 @@ class Execution:
 
     async def __aenter__(self) -> Execution:
         self._use()
-        self._task = BackgroundTask(self._executor.run)
+        self._task = BackgroundTask(self._run_watched)
         return self
+
+    async def _run_watched(self) -> None:
+        await anyio.lowlevel.checkpoint()  # nothing starts for a reader who is cancelled already
+        await self._executor.run()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -9,8 +9,9 @@ from msgspec import Struct, structs
 from typing_extensions import TypeVar  # a dependency of pydantic; that of typing has no default before 3.13
 
 from streamkit.calls import ToolCall
+from streamkit.values.json_data import copy_json
 
-__all__ = ["Approval", "ToolContext", "copy_call", "copy_json"]
+__all__ = ["Approval", "ToolContext", "copy_call"]
 
 
 class Approval(Struct, frozen=True):
@@ -95,22 +96,6 @@ class ToolContext(Generic[Deps]):
     def canceled(self) -> bool:
         """True if the run has canceled this call: a synchronous tool in a thread checks it to stop."""
         return self._canceled is not None and self._canceled()
-
-
-def copy_json(value: Any) -> Any:
-    """Return a copy of JSON data with containers of its own; any other object in it is not copied.
-
-    It is recursive and takes one frame a level: arguments are at most 256 levels deep.
-    """
-    if isinstance(value, dict):
-        fields = dict(value)
-        for name, item in value.items():
-            if isinstance(item, (dict, list)):
-                fields[name] = copy_json(item)
-        return fields
-    if isinstance(value, list):
-        return [copy_json(item) if isinstance(item, (dict, list)) else item for item in value]
-    return value
 
 
 def copy_call(call: ToolCall) -> ToolCall:

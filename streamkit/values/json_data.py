@@ -31,6 +31,7 @@ __all__ = [
     "Convert",
     "TaggedJson",
     "bytes_as_text",
+    "copy_json",
     "copy_with",
     "describe_object",
     "is_plain_json",
@@ -72,6 +73,22 @@ def to_json_data(value: Any, convert: Convert, *, deepest: int, read_text: Calla
 
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _TEXT: Final = frozenset({str})
+
+
+def copy_json(value: Any) -> Any:
+    """Return a copy of JSON data with containers of its own; any other object in it is not copied.
+
+    It is recursive and takes one frame a level: arguments are at most 256 levels deep.
+    """
+    if isinstance(value, dict):
+        fields = dict(value)
+        for name, item in value.items():
+            if isinstance(item, (dict, list)):
+                fields[name] = copy_json(item)
+        return fields
+    if isinstance(value, list):
+        return [copy_json(item) if isinstance(item, (dict, list)) else item for item in value]
+    return value
 
 
 def is_plain_json(value: Any) -> bool:

@@ -31,10 +31,11 @@ from streamkit.history.tool_results import exception_text
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool
-from streamkit.tools.context import copy_call, copy_json
+from streamkit.tools.context import copy_call
 from streamkit.tools.custom import TEXT_FIELD
 from streamkit.tools.tool import describe_call
 from streamkit.tools.toolset import quote_name, sort_by_similarity
+from streamkit.values.json_data import copy_json
 from streamkit.values.redaction import log_failure, redact
 
 __all__ = [

@@ -30,6 +30,7 @@ from streamkit.providers.rendering.conversion import render_messages
 from streamkit.providers.rendering.media import apply_media_policy
 from streamkit.providers.rendering.message_renderer import Json, MessageRenderer
 from streamkit.providers.requests.request import mark_contents
+from streamkit.values.json_data import copy_json
 
 __all__ = ["Renderings", "render_longer"]
 
@@ -110,24 +111,17 @@ class _KeptRendering:
         rendered = self._renderer.fork().render(self._prepare(rest, changes))
         rendered.model = self._options.model
         rendered.changes[:0] = [change for each in changes for change in each]
-        rendered.request_fields = _copy(rendered.request_fields)
+        rendered.request_fields = copy_json(rendered.request_fields)
         given = self._given
         if rendered.messages[: len(given)] != given:  # a message is new, or a caller has changed its own
-            given = [old if old == new else _copy(new) for old, new in zip(given, rendered.messages, strict=False)]
-        rendered.messages = given + [_copy(message) for message in rendered.messages[len(given) :]]
+            given = [old if old == new else copy_json(new) for old, new in zip(given, rendered.messages, strict=False)]
+        rendered.messages = given + [copy_json(message) for message in rendered.messages[len(given) :]]
         self._given = rendered.messages[: self._renderer.closed]
         return rendered
 
     def _prepare(self, contents: list[Content], changes: list[list[str]]) -> list[Content]:
         supported = apply_media_policy(contents, self._provider, "raise", changes[1])
         return prepare_contents(supported, changes[2], has_plans=self._provider.traits.tool_plans)
-
-
-def _copy(value: Any) -> Any:
-    """Return a copy of data with dicts and lists of its own."""
-    if type(value) is dict:
-        return {name: _copy(item) if type(item) in (dict, list) else item for name, item in value.items()}
-    return [_copy(item) for item in value] if type(value) is list else value
 
 
 #: What is kept of one conversation, by target.
