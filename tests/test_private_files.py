@@ -14,7 +14,7 @@ import pytest
 
 import streamkit
 from streamkit import Turn, read
-from streamkit.bridges.run_database import SQLite
+from streamkit.bridges.database import SQLite
 from streamkit.cli import main
 from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
 from streamkit.gateway.tap.relay import Relay
@@ -140,7 +140,7 @@ def test_files_are_written_in_the_places_that_are_tested_here() -> None:
         if (calls := writing_calls(path.read_text(encoding="utf-8")))
     }
     assert found == {
-        "bridges/run_database.py": ["os.open", "sqlite3.connect"],
+        "bridges/database.py": ["os.open", "sqlite3.connect"],
         "cli/__init__.py": ["os.open"],  # the null device
         "cli/chat.py": ["os.open"],  # the terminal
         "cli/gateway.py": ["os.open"],  # the key of carried state, tested in tests/cli/test_gateway.py
