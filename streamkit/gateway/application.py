@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike
+from os import PathLike, fspath
 from time import monotonic
 from typing import Any
 
@@ -31,7 +31,7 @@ from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
-from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable, open_store
+from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
@@ -114,6 +114,7 @@ class Gateway:
             return
         if scope["type"] == "lifespan":
             await receive()
+            await self.start()
             await send({"type": "lifespan.startup.complete"})
             await receive()
             await self.aclose()
@@ -143,6 +144,17 @@ class Gateway:
                 self._state.observer.report(exchange)
             if self._report is not None:
                 self._report(exchange)
+
+    async def start(self) -> None:
+        """Connect the store. Without this the first request does it.
+
+        Raises:
+            StoreUnavailable: the store does not respond.
+        """
+        if self._state.has_state_key:
+            await self._state.entries.get("start", ["start"])
+        else:
+            await self._state.load_state_key()
 
     async def aclose(self) -> None:
         """Close the store's connections. A server does it, unless the gateway is mounted in another application."""
@@ -459,3 +471,28 @@ class Service:
         if self._exchange.method == "HEAD":
             response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
         await response(self._scope, self._receive, self._send)
+
+
+def open_store(store: Store | str | PathLike[str]) -> Store:
+    """Return a store; nothing is connected yet.
+
+    Args:
+        store: a store, which is returned, or its address: the path of a SQLite file, ``postgresql://...`` or
+            ``redis://...`` (``rediss://``, ``valkey://``, ``unix://``).
+
+    Raises:
+        UsageError: it is none of these.
+        ModuleNotFoundError: the address needs an extra that is not installed.
+    """
+    if not isinstance(store, (str, PathLike)):
+        if missing := [name for name in ("get", "renew", "put", "add", "aclose") if not hasattr(store, name)]:
+            raise UsageError(f"store must be a Store or an address, and {type(store).__name__} has no {missing[0]!r}")
+        return store
+    address = fspath(store)
+    if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
+        from streamkit.gateway.redis_store import RedisStore
+
+        return RedisStore(address)
+    from streamkit.gateway.database_store import DatabaseStore
+
+    return DatabaseStore(address)

@@ -9,16 +9,13 @@ client has sent, and no other owner finds it (`OwnEntries`). This module must no
 from __future__ import annotations
 
 import logging
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from time import monotonic
 from typing import Protocol
 
-from streamkit.errors import UsageError
-
-__all__ = ["DAY", "ENTRY_SIZE", "MemoryStore", "OwnEntries", "Store", "StoreUnavailable", "open_store"]
+__all__ = ["DAY", "ENTRY_SIZE", "MemoryStore", "OwnEntries", "Store", "StoreUnavailable"]
 
 _log = logging.getLogger("streamkit.gateway")
 
@@ -188,28 +185,3 @@ class OwnEntries:
     def _report(self, problem: Exception) -> StoreUnavailable:
         _log.warning("the store does not respond: %s: %s", type(problem).__name__, problem)
         return StoreUnavailable("the store of this gateway does not respond")
-
-
-def open_store(store: Store | str | os.PathLike[str]) -> Store:
-    """Return a store; nothing is connected yet.
-
-    Args:
-        store: a store, which is returned, or its address: the path of a SQLite file, ``postgresql://...`` or
-            ``redis://...`` (``rediss://``, ``valkey://``, ``unix://``).
-
-    Raises:
-        UsageError: it is none of these.
-        ModuleNotFoundError: the address needs an extra that is not installed.
-    """
-    if not isinstance(store, (str, os.PathLike)):
-        if missing := [name for name in ("get", "renew", "put", "add", "aclose") if not hasattr(store, name)]:
-            raise UsageError(f"store must be a Store or an address, and {type(store).__name__} has no {missing[0]!r}")
-        return store
-    address = os.fspath(store)
-    if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
-        from streamkit.gateway.redis_store import RedisStore
-
-        return RedisStore(address)
-    from streamkit.gateway.database_store import DatabaseStore
-
-    return DatabaseStore(address)
