@@ -17,7 +17,6 @@ import hashlib
 import json
 import pickle
 import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,6 @@ from typing import Any
 __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-_EVENT_END = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
 _MOST_SHOWN = 5  # streams that differ
 _LIMITS: tuple[dict[str, int], ...] = (
     {"text": 3000},
@@ -81,6 +79,7 @@ def main(argv: list[str] | None = None) -> None:
         _git("worktree", "add", "--detach", "--force", str(base), options.revision)
         try:
             made = list(_make_inputs(options.streams, options.seed, set(filter(None, options.providers.split(",")))))
+            sys.setrecursionlimit(20_000)  # some inputs are nested more deeply than pickle may follow
             inputs.write_bytes(pickle.dumps([vars(each) for each in made]))
             logs = [_run(tree, inputs, Path(folder, name)) for tree, name in ((base, "a"), (_ROOT, "b"))]
         finally:
@@ -119,13 +118,14 @@ def _make_inputs(count: int, seed: int, wanted: set[str]) -> Iterator[Input]:
     from fuzz.mutations import mutate_chunks
     from shared_data import recorded_streams
 
+    from benchmarks.recorded import split_reads
+
     chance = random.Random(seed)
     for stream in recorded_streams():
         if wanted and stream.provider not in wanted:
             continue
         data, name = stream.data, str(stream)
-        is_sse = stream.path.suffix == ".sse"
-        frames = [each for each in _EVENT_END.split(data) if each] if is_sse else data.splitlines(keepends=True)
+        frames = split_reads(stream.path.suffix, data)
         yield Input(stream.provider, f"{name}, in frames", frames)
         yield Input(stream.provider, f"{name}, in frames with views", frames, views=2)
         yield Input(stream.provider, f"{name}, whole", [data])

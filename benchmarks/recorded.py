@@ -82,7 +82,7 @@ def find_captures() -> Path | None:
 
 def split_reads(suffix: str, data: bytes) -> list[bytes]:
     """Return the frames of a recorded stream."""
-    if suffix == ".jsonl":
+    if suffix in (".jsonl", ".json"):
         return data.splitlines(keepends=True)
     if suffix == ".sse":
         return [read for read in _EVENT_END.split(data) if read]

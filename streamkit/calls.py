@@ -6,12 +6,11 @@ this, nor on how a tool is run.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from functools import reduce
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec.structs import astuple, force_setattr
 
 from streamkit.values.redaction import excerpt_repr, redact_message, redact_value
 
@@ -173,6 +172,9 @@ CLIENT_ITEM: Final = "item"
 #: The field of a tool's metadata with its provider's own declaration, if the provider asks the client by an item of its
 #: own to run it, as the Responses API does with its tool search. A call of it through another provider has it, too.
 CLIENT_TOOL: Final = "client_tool"
+#: The tool that a request makes the model call where the provider has no field for the schema of the output, and the
+#: member of the object that has the output where the schema must be an object's and the output is none.
+OUTPUT_TOOL: Final = "final_output"
 #: The fields of such an item that its result needs, or repeats.
 CLIENT_ITEM_REFERENCE: Final = ("type", "id", "call_id", "execution", "caller", "pending_safety_checks")
 
@@ -302,47 +304,34 @@ class Usage(Struct, frozen=True):
         """Return the tokens of both, as of two turns; ``sum(reports, start=Usage())`` adds up many."""
         if not isinstance(other, Usage):
             return NotImplemented
-        return Usage(
-            _sum((self.input_tokens, other.input_tokens)),
-            _sum((self.output_tokens, other.output_tokens)),
-            _sum((self.reasoning_tokens, other.reasoning_tokens)),
-            _sum((self.cache_read_tokens, other.cache_read_tokens)),
-            _sum((self.cache_write_tokens, other.cache_write_tokens)),
-            [*_reports(self), *_reports(other)],
-        )
+        return _sum((self, other))
 
     @staticmethod
     def sum(reports: Iterable[Usage]) -> Usage | None:
         """Return the tokens of several turns, added up; None for no reports. ``raw`` is the list of their reports."""
         turns = list(reports)
-        return reduce(Usage.__add__, turns, Usage()) if turns else None
+        return _sum(turns) if turns else None
 
     def updated_with(self, later: Usage) -> Usage:
         """Return the figures after a *later* report of the same turn.
 
         Per field the last figure that was sent counts, and a zero never replaces another figure.
         """
-        reports = (
-            (self.input_tokens, later.input_tokens),
-            (self.output_tokens, later.output_tokens),
-            (self.reasoning_tokens, later.reasoning_tokens),
-            (self.cache_read_tokens, later.cache_read_tokens),
-            (self.cache_write_tokens, later.cache_write_tokens),
-        )
-        prompt, output, reasoning, read, written = [
-            last if last or before is None else before for before, last in reports
-        ]
-        return Usage(prompt, output, reasoning, read, written, later.raw)
+        fields = zip(astuple(self), astuple(later), strict=True)
+        figures = [last if last or before is None else before for before, last in fields]
+        figures[-1] = later.raw
+        return Usage(*figures)
 
 
-def _sum(figures: Iterable[int | None]) -> int | None:
-    sent = [figure for figure in figures if figure is not None]
-    return sum(sent) if sent else None
-
-
-def _reports(usage: Usage) -> list[Any]:
-    """Return the raw reports of a turn's usage, or of a sum."""
-    return usage.raw if isinstance(usage.raw, list) else [] if usage.raw is None else [usage.raw]
+def _sum(turns: Sequence[Usage]) -> Usage:
+    fields: list[Any] = []
+    for reported in zip(*[astuple(turn)[:-1] for turn in turns], strict=True):
+        sent = [figure for figure in reported if figure is not None]
+        fields.append(sum(sent) if sent else None)
+    reports: list[Any] = []
+    for turn in turns:  # of which each may be a sum
+        reports += turn.raw if isinstance(turn.raw, list) else [] if turn.raw is None else [turn.raw]
+    return Usage(*[*fields, reports])
 
 
 class Finish(Struct, frozen=True):

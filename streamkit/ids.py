@@ -175,13 +175,13 @@ def normalize_index(index: Any) -> Hashable:
     index (a fraction, a boolean, a list, an object, an empty text) is None, as if it was absent. Any other text, and
     any key that a parser made, is returned unchanged.
     """
+    if index.__class__ is int:
+        return index if -_END_OF_INDEXES < index < _END_OF_INDEXES else None
     if isinstance(index, str):
         text = index.strip()
         return int(text.partition(".")[0]) if _INTEGER.fullmatch(text) else text or None
     if isinstance(index, float) and index.is_integer():
-        index = int(index)
-    if index.__class__ is int:
-        return index if abs(index) < _END_OF_INDEXES else None
+        return int(index) if abs(index) < _END_OF_INDEXES else None
     return None if isinstance(index, (bool, float, list, dict)) else index
 
 
@@ -369,8 +369,6 @@ class TargetIds:
         rule: the target's rule.
         used: ids of calls that precede this conversation; no call gets one of them.
     """
-
-    __slots__ = ("_rule", "_target_ids", "_used")
 
     def __init__(self, rule: IdRule, used: Iterable[str] = ()) -> None:
         self._rule = rule

@@ -265,6 +265,43 @@ def test_running_tools_loads_no_sdk() -> None:
     )
 
 
+#: Halves of the package that only some runs need: each is imported where it is used.
+RARELY_USED = {
+    *("accumulator.call_copies", "history.builder", "history.vercel", "json_text.reader", "output.growing"),
+    *("output.output_type", "tools.json_schema", "tools.strict_schema"),
+    *("execution.durable.entries", "execution.durable.recorder", "execution.durable.state", "execution.shared"),
+}
+
+
+def test_a_run_with_one_tool_loads_only_what_it_runs() -> None:
+    modules = imported_by("import benchmarks.first_loop")
+    own = {name.removeprefix("streamkit.") for name in modules if name.startswith("streamkit.")}
+    assert {"execution.run.run", "tools.tool", "history.content"} <= own
+    assert own & RARELY_USED == set()
+    assert (
+        modules & {"difflib", "pkgutil", "anyio.from_thread", "pydantic.type_adapter", "pydantic.root_model"} == set()
+    )
+    assert len(own) <= 122
+
+
+BUILT = """
+import benchmarks.first_loop
+from pydantic import BaseModel
+
+def subclasses(model):
+    for each in model.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+print(*[each.__name__ for each in subclasses(BaseModel) if each.__pydantic_complete__])
+"""
+
+
+def test_a_run_with_one_tool_builds_no_validator_but_that_of_the_tool() -> None:
+    process = subprocess.run([sys.executable, "-W", "error", "-c", BUILT], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["weather"]
+
+
 # ---------------------------------------------------------------- types of the signatures
 
 #: Types that a provider implements or uses (``streamkit.providers.provider``), and the choice of the accumulator.

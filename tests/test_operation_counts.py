@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from typing import Any
 
@@ -17,9 +19,24 @@ from properties.test_linear_cost import NO_LIMITS, count_work, opened
 from shared_data import recorded_streams
 from wire_streams import chat, chat_bytes, chat_call, gemini, gemini_bytes
 
-from streamkit import Content, RoundContext, Run, Turn, execute_tool_calls_batched, providers, read, run_loop
+from streamkit import (
+    Content,
+    RoundContext,
+    Run,
+    Timeouts,
+    Tool,
+    Turn,
+    execute_tool_calls_batched,
+    execute_tool_calls_sequentially,
+    providers,
+    read,
+    run_loop,
+    tool,
+)
 from streamkit.accumulator.turn_state import TurnState
 from streamkit.events import Reasoning, Text, ToolCallDelta, UsageReport
+from streamkit.execution import Execution
+from streamkit.history import ToolCallBlock
 
 pytestmark = interpreted_only
 
@@ -79,10 +96,7 @@ def decodes(parser: str, *, plain: bool) -> list[tuple[int, bytes]]:
 def test_a_plain_delta_is_decoded_once(parser: str) -> None:
     counts = decodes(parser, plain=True)
     assert counts
-    # A template of the frame is learned by decoding one frame again (``frame_template``): at most one in ten.
-    again = [data for count, data in counts if count != 1]
-    assert len(again) * 10 <= len(counts)
-    assert max(count for count, _ in counts) <= 2
+    assert [data for count, data in counts if count != 1] == []
 
 
 @pytest.mark.parametrize(
@@ -229,16 +243,28 @@ def test_a_run_passes_lists_of_events_through_and_looks_up_no_task() -> None:
     assert lookups < 1
 
 
-def callbacks_of_calls(count: int) -> int:
-    """Return how many callbacks the event loop runs for the calls of a turn, besides its timers."""
+def turn_of_calls(count: int) -> Turn:
     turn = Turn("openai_chat", turn_key="turn-1")
     for number in range(count):
         turn.feed(chat_call("{}", index=number, id=f"call_{number}", name="give"))
     turn.feed(chat(finish="tool_calls"))
     turn.close()
+    return turn
 
-    async def give() -> int:
-        return 1
+
+async def give() -> int:
+    """Give a number."""
+    return 1
+
+
+def take() -> int:
+    """Take a number, in a thread."""
+    return 1
+
+
+def callbacks_of_calls(count: int) -> int:
+    """Return how many callbacks the event loop runs for the calls of a turn, besides its timers."""
+    turn = turn_of_calls(count)
 
     async def main() -> int:
         loop, made = asyncio.get_running_loop(), 0
@@ -259,6 +285,49 @@ def callbacks_of_calls(count: int) -> int:
 
 def test_a_call_takes_one_turn_of_the_event_loop() -> None:
     assert callbacks_of_calls(50) - callbacks_of_calls(10) <= 1.2 * 40
+
+
+EXECUTORS = pytest.mark.parametrize("execute", [execute_tool_calls_batched, execute_tool_calls_sequentially])
+
+
+@EXECUTORS
+def test_one_call_is_run_by_few_functions(execute: Callable[..., Execution]) -> None:
+    turn, tools = turn_of_calls(1), [tool(give)]
+
+    async def main() -> Counter[str]:
+        await execute(turn, tools=tools)  # what the first one imports and keeps
+        with count_operations() as operations:
+            await execute(turn, tools=tools)
+        packages: Counter[str] = Counter()
+        for (file, _), number in operations.calls.items():
+            packages[file.partition("/")[0]] += number
+        return packages
+
+    packages = asyncio.run(main())
+    assert packages["execution"] <= 106
+    assert packages.total() <= 230
+
+
+@EXECUTORS
+@pytest.mark.parametrize(
+    "made", [tool(give), tool(give, approval="ask"), tool(take, name="give")], ids=["async", "approved", "thread"]
+)
+def test_an_execution_leaves_nothing_to_the_garbage_collector(execute: Callable[..., Execution], made: Tool) -> None:
+    turn = turn_of_calls(3)
+
+    async def main() -> list[object]:
+        await execute(turn, tools=[made], approve=lambda call, deps: True, timeouts=Timeouts(run=30.0))
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        await execute(turn, tools=[made], approve=lambda call, deps: True, timeouts=Timeouts(run=30.0))
+        gc.collect()
+        return [each for each in gc.garbage if type(each).__module__.startswith("streamkit")]
+
+    try:
+        assert asyncio.run(main()) == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
 
 
 @BOTH
@@ -300,8 +369,8 @@ def count_renders(requests_read: int) -> tuple[int, int, int]:
 
     with count_operations() as operations:
         rounds = asyncio.run(main())
-    conversation = operations.calls["providers/rendering/conversion.py", "render_messages"]
-    return rounds, conversation, operations.calls["providers/openai_chat/messages.py", "render_messages"]
+    conversation = operations.calls["providers/rendering/kept.py", "render_longer"]
+    return rounds, conversation, operations.calls["providers/rendering/message_renderer.py", "render"]
 
 
 @pytest.mark.parametrize("requests_read", [1, 3])
@@ -321,10 +390,10 @@ def test_the_answer_of_a_run_with_a_history_is_rendered_for_its_warnings_alone()
 
     with count_operations() as operations:
         run = asyncio.run(main())
-        assert operations.calls["providers/openai_chat/messages.py", "render_messages"] == 0
+        assert operations.calls["providers/rendering/message_renderer.py", "render"] == 0
         codes = [[warning.code for warning in run.warnings] for _ in range(2)]
     assert codes == [["content_changed"]] * 2
-    assert operations.calls["providers/openai_chat/messages.py", "render_messages"] == 1
+    assert operations.calls["providers/rendering/message_renderer.py", "render"] == 1
 
 
 @pytest.mark.xfail(reason="the messages of an update with results are rendered too, for its warnings and its event")
@@ -389,3 +458,39 @@ def test_the_profiler_of_the_caller_is_restored() -> None:
     with count_operations():
         assert sys.getprofile() is not before
     assert sys.getprofile() is before
+
+
+@pytest.mark.parametrize(
+    ("name", "reads_request", "cache"),
+    [
+        ("openai_chat", False, None),
+        ("openai_chat", True, None),
+        ("openai_responses", True, None),
+        ("anthropic", True, "auto"),
+        ("bedrock_converse", True, "auto"),
+        ("gemini", True, None),
+    ],
+)
+def test_a_late_round_costs_the_same_as_an_early_one(name: str, reads_request: bool, cache: Any) -> None:
+    counts: list[Counter[tuple[str, str]]] = []
+    provider = providers.get(name)
+
+    def create_new_stream(context: RoundContext) -> list[bytes]:
+        if reads_request:
+            assert context.request[provider.traits.messages_field]
+        counts.append(Counter(operations.calls))
+        blocks = [ToolCallBlock(id=f"call_{context.round}", name="add", parameters={"x": context.round})]
+        return list(provider.emit(Content(speaker="ai", blocks=blocks), response_id=f"r{context.round}", model="m"))
+
+    async def add(x: int) -> int:
+        return x
+
+    async def main() -> None:
+        options: Any = {"history": HISTORY, "tools": [add], "run_key": "run-1", "max_rounds": 30, "cache": cache}
+        assert (await run_loop(create_new_stream, provider=name, **options)).ended == "max_rounds"
+
+    with count_operations() as operations:
+        asyncio.run(main())
+    early, late = (counts[number + 1] - counts[number] for number in (8, 24))
+    more = {function: (early[function], late[function]) for function in late if late[function] > early[function]}
+    assert not more

@@ -7,7 +7,6 @@ in ``choice``; what all choices share is in ``turn_state``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf
 from operator import attrgetter
 from typing import Any
 
@@ -21,13 +20,11 @@ from streamkit.errors import UsageError
 from streamkit.events import NormalizedToolChunk, TurnEvent, Unknown, UsageReport
 from streamkit.ids import normalize_index
 from streamkit.json_text import join_surrogates, measure_json
-from streamkit.values.json_data import describe_object, to_json_data
+from streamkit.values.json_data import describe_object, is_plain_json, to_json_data
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
 MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
-
-_PLAIN = frozenset({int, str, type(None)})
 
 TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
 
@@ -45,19 +42,19 @@ class Accumulator:
 
     Attributes:
         state: what all choices share: events, warnings, the error, limits, the turn's identity.
+        first_choice: choice 0.
         total_usage: the tokens counted so far.
         terminated: the wire's own terminator was seen.
     """
 
     __slots__ = (
         "__weakref__",
-        "_first_choice",
         "_is_recognized",
         "_other_choices",
         "_refused_choice",
         "_unknown_chunks",
         "_usage_size",
-        "keep",
+        "first_choice",
         "state",
         "terminated",
         "total_usage",
@@ -76,22 +73,21 @@ class Accumulator:
         self.state: TurnState = TurnState(
             provider_name,
             traits or WireTraits(),
-            turn_key=turn_key,
-            limits=limits or DEFAULT_LIMITS,
+            turn_key,
+            limits or DEFAULT_LIMITS,
             recover_trailing_junk=recover_trailing_junk,
             repair_arguments=repair_arguments,
         )
-        self.keep: Callable[[int], bool] = self.state.keep  # ``Sink.keep``
         self.total_usage: Usage | None = None
         self.terminated: bool = False
         self._usage_size = 0
         self._unknown_chunks = 0
         self._is_recognized = False  # a chunk had this wire's format, whether or not it had content
-        self._first_choice = Choice(self.state, 0)
+        self.first_choice: Choice = Choice(self.state, 0)
         self._other_choices: dict[int, Choice] | None = None  # most turns have only one
         # Of another turn: what a chunk has for choices beyond the limit has no events here.
         self._refused_choice: Choice | None = None
-        self.state.join_hooks.append(self._first_choice.join_parts)
+        self.state.first_texts = self.first_choice
 
     # ---------------------------------------------------------------- the sink
 
@@ -106,7 +102,7 @@ class Accumulator:
             number = normalize_index(index)
             index = number if isinstance(number, int) and number >= 0 else 0
         if index == 0:
-            return self._first_choice
+            return self.first_choice
         others = self._other_choices
         if others is None:
             others = self._other_choices = {}
@@ -118,7 +114,7 @@ class Accumulator:
                     self._refused_choice = Accumulator(self.state.provider_name, self.state.traits).choice(0)
                 return self._refused_choice
             choice = others[index] = Choice(self.state, index)
-            self.state.join_hooks.append(choice.join_parts)
+            self.state.other_texts += (choice.join_parts,)
             self.state.keep(OBJECT_SIZE)
         return choice
 
@@ -127,9 +123,9 @@ class Accumulator:
         self._is_recognized = True
         state = self.state
         if response_id and state.response_id is None and state.keep(len(response_id)):
-            state.response_id = join_surrogates(response_id)
+            state.response_id = response_id if response_id.isascii() else join_surrogates(response_id)
         if model and model != state.model and state.keep(len(model)):
-            state.model = join_surrogates(model)
+            state.model = model if model.isascii() else join_surrogates(model)
         if response_id or model:
             state.start_response(facts)
 
@@ -144,9 +140,8 @@ class Accumulator:
         """Implement ``Sink.usage``."""
         raw = usage.raw
         size, nesting = measure_json(raw)
-        # It is stored, so it must be JSON data, without NaN. Most reports are an object of integers and texts.
-        is_plain = raw is None or (raw.__class__ is dict and _PLAIN.issuperset(map(type, raw.values())))
-        if not is_plain or nesting == inf:
+        # It is stored, so it must be JSON data, without NaN.
+        if raw is not None and (nesting > STORED_NESTING or not is_plain_json(raw)):
             raw = to_json_data(raw, describe_object, deepest=STORED_NESTING)
             if raw is not usage.raw:
                 usage, size = msgspec.structs.replace(usage, raw=raw), measure_json(raw)[0]
@@ -185,9 +180,13 @@ class Accumulator:
         """Implement ``Sink.unknown_field``."""
         self.state.report_unknown_field(name, value)
 
+    def keep(self, size: int) -> bool:
+        """Implement ``Sink.keep``."""
+        return self.state.keep(size)
+
     def join_with(self, join: Callable[[], int]) -> None:
         """Implement ``Sink.join_with``."""
-        self.state.join_hooks.append(join)
+        self.state.other_texts += (join,)
 
     def unknown(self, raw: object) -> None:
         """Implement ``Sink.unknown``."""
@@ -204,13 +203,13 @@ class Accumulator:
     @property
     def choices(self) -> list[Choice]:
         """Choice 0, and the others that sent anything, in the order in which they began."""
-        return [self._first_choice, *self._other_choices.values()] if self._other_choices else [self._first_choice]
+        return [self.first_choice, *self._other_choices.values()] if self._other_choices else [self.first_choice]
 
     @property
     def turn_choice(self) -> Choice:
         """The choice whose content is the turn's: 0 if it sent anything, else the first that did."""
         others = self._other_choices
-        return others.get(self.state.turn_choice, self._first_choice) if others else self._first_choice
+        return others.get(self.state.turn_choice, self.first_choice) if others else self.first_choice
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -243,9 +242,10 @@ class Accumulator:
 
     def is_recognized(self) -> bool:
         """Return True if one of the chunks fed so far had this wire's format. Usage and terminators prove nothing."""
-        first = self._first_choice
-        has_content = bool(first.blocks) or first.provider_finish is not None or bool(self._other_choices)
-        return self._is_recognized or has_content
+        if not self._is_recognized:
+            first = self.first_choice
+            self._is_recognized = bool(first.blocks) or first.provider_finish is not None or bool(self._other_choices)
+        return self._is_recognized
 
     def unrecognized_error(self) -> StreamError:
         """Return the error of a stream that ends without a chunk of this wire."""
@@ -274,7 +274,7 @@ class Accumulator:
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
             state.record_warning(StreamWarning("other_choice", message), number)
-            sources, self._first_choice.early_citations = self._first_choice.early_citations, None
+            sources, self.first_choice.early_citations = self.first_choice.early_citations, None
             self.turn_choice.add_citations(sources or ())  # they came beside the choices
         choices = non_empty = self.choices
         if len(choices) > 1:
@@ -283,7 +283,7 @@ class Accumulator:
             non_empty = sent or in_order[:1]
         has_unfinished = False
         for choice in choices:
-            is_sent = choice in non_empty
+            is_sent = choices is non_empty or choice in non_empty
             choice.close(confirmed=confirmed and is_sent)  # what was not sent has no finish
             if is_sent and choice.effective_finish is None:
                 has_unfinished = True
@@ -303,7 +303,7 @@ class Accumulator:
             )
         for choice in non_empty:
             choice.emit_finished(may_execute=state.error is None)
-        state.join_hooks.clear()  # nothing grows any more, and the hooks refer back to what refers to the state
+        state.first_texts, state.other_texts = None, ()  # nothing grows any more, and they refer back to the state
 
 
 _TEXT_FIELDS = ("id", "name", "args", "arguments_delta")

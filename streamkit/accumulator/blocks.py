@@ -12,20 +12,21 @@ The module must not depend on how deltas are assigned to calls, nor on streams.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
 from streamkit.calls import CallKind, CallRef, CallState, ServerCall, StreamWarning, ToolCall
 from streamkit.events import TextKind
 from streamkit.json_text import (
-    IncrementalJsonObject,
     JsonObjectScanner,
     ParsedArguments,
     finalize_arguments,
     join_surrogates,
-    parse_partial_object,
 )
+
+if TYPE_CHECKING:
+    from streamkit.json_text.reader import IncrementalJsonObject
 
 __all__ = [
     "MANY_PARTS",
@@ -160,7 +161,7 @@ class ToolCallBuilder:
 
     def append(self, text: str) -> None:
         """Append the next part of the argument text, which is not empty."""
-        if text[0] == "{" and self.size > self.restart_offset and len(text) >= self.size - self.restart_offset:
+        if text[0] == "{" and self.parts and len(text) >= self.size - self.restart_offset > 0:
             # A delta that begins with all of the text in force may be the arguments sent again, as vLLM's last flush
             # does (vllm-project/vllm#42167). A shorter one cannot be, so comparing costs no more than the delta itself.
             if text.startswith(self._last_text(self.size - self.restart_offset)):
@@ -281,6 +282,8 @@ class ToolCallBuilder:
     def _partial(self) -> dict[str, Any]:
         """Return the arguments as far as received. Parse only the parts that are new since the last call."""
         if self._partial_parser is None:
+            from streamkit.json_text.reader import IncrementalJsonObject  # few programs look at incomplete arguments
+
             self._partial_parser = IncrementalJsonObject()
         if self._partial_parts < len(self.parts):
             self._partial_parser.feed("".join(self.parts[self._partial_parts :]))
@@ -356,7 +359,12 @@ class ToolCallBuilder:
             arguments = partial = parsed.arguments or {}
         elif text:
             is_restated = parsed is not None and len(text) < self.size
-            partial = parse_partial_object(text) if is_restated else self._partial()
+            if is_restated:
+                from streamkit.json_text.reader import parse_partial_object  # as above
+
+                partial = parse_partial_object(text)
+            else:
+                partial = self._partial()
         return ToolCall(
             id=self.ref.id if self.ref is not None else "",
             name=self.name,
@@ -402,6 +410,9 @@ def merge_metadata(target: dict[str, Any], metadata: Mapping[str, Any]) -> None:
             target[name] = list(value) if isinstance(value, list) else value
 
 
+_NO_PARTS: list[str] = []  # of a call, which has its own: one list for all
+
+
 class Block:
     """A block under construction. Its parts are joined when its text is read."""
 
@@ -426,7 +437,7 @@ class Block:
         self.number: int = number  # its place among the blocks of its choice
         self.key: Hashable = key
         self.detail: Any = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
-        self.parts: list[str] = []
+        self.parts: list[str] = _NO_PARTS if kind == "call" else []
         self.joined: int = 0  # the first parts, each of which was joined from many
         self.metadata: dict[str, Any] | None = None
         self.citations: list[Any] | None = None

@@ -62,6 +62,7 @@ class CallIndex:
     """The calls of one choice by everything that identifies them.
 
     Args:
+        calls: the list of the calls, in order of first appearance, to which the caller appends.
         reuses_slots: whether a key may come again for another call without an id (``WireTraits.reuses_slots``).
 
     Attributes:
@@ -70,20 +71,22 @@ class CallIndex:
         by_position: by the position in the list of the chunk; only calls opened with neither id nor key.
     """
 
-    __slots__ = ("_listed", "_position", "_possibly_open", "_reuses_slots", "by_id", "by_key", "by_position")
+    __slots__ = ("_listed", "_position", "_possibly_open", "_reuses_slots", "by_id", "by_key", "by_position", "calls")
 
-    def __init__(self, *, reuses_slots: bool) -> None:
+    def __init__(self, calls: list[ToolCallBuilder], *, reuses_slots: bool) -> None:
+        self.calls: list[ToolCallBuilder] = calls
         self._reuses_slots = reuses_slots
         self.by_id: dict[str, ToolCallBuilder] = {}
         self.by_key: dict[Hashable, ToolCallBuilder] = {}
         self.by_position: dict[int, ToolCallBuilder] = {}
-        self._possibly_open: list[ToolCallBuilder] = []  # neither ended nor yet found closed
-        self._listed: set[int] = set()  # the indexes of those with a named entry in the current list of the wire
+        self._possibly_open: list[ToolCallBuilder] | None = None  # neither ended nor yet found closed; once needed
+        self._listed = 0  # a bit for the index of each with a named entry in the current list of the wire
         self._position = -1  # the place of the last such entry; the next list begins with a lower one
 
     def add(self, call: ToolCallBuilder, chunk: NormalizedToolChunk) -> None:
         """Add a call that a delta opened."""
-        self._possibly_open.append(call)
+        if self._possibly_open is not None:
+            self._possibly_open.append(call)
         if chunk.id:
             self.by_id[chunk.id] = call
         key = normalize_index(chunk.key)
@@ -172,16 +175,16 @@ class CallIndex:
     def add_entry(self, call: ToolCallBuilder, position: int) -> None:
         """Record the call of a named entry at a position of one of the wire's lists."""
         if position <= self._position:
-            self._listed.clear()
+            self._listed = 0
         self._position = position
-        self._listed.add(call.index)
+        self._listed |= 1 << call.index
 
     def _is_next_entry(self, call: ToolCallBuilder, position: int | None) -> bool:
         """Return True if an entry follows a named one of the same list, with which this call is complete.
 
         Each such entry is a call: a list has a call once. A call that comes again in another list replaces itself.
         """
-        if position is None or position <= self._position or call.index not in self._listed:
+        if position is None or position <= self._position or not self._listed >> call.index & 1:
             return False
         return call.kind == "function" and call.is_object_closed()
 
@@ -206,10 +209,12 @@ class CallIndex:
 
     def _only_open_call(self) -> ToolCallBuilder | None:
         """Return the call that is still open, if there is exactly one."""
+        if (possibly_open := self._possibly_open) is None:
+            possibly_open = self._possibly_open = self.calls[:]
         open_calls: list[ToolCallBuilder] = []
-        while self._possibly_open and len(open_calls) < 2:  # two are enough to decide
-            call = self._possibly_open.pop()
+        while possibly_open and len(open_calls) < 2:  # two are enough to decide
+            call = possibly_open.pop()
             if not call.ended and not call.is_object_closed():
                 open_calls.append(call)
-        self._possibly_open += reversed(open_calls)
+        possibly_open += reversed(open_calls)
         return open_calls[0] if len(open_calls) == 1 else None

@@ -80,7 +80,7 @@ class Choice:
         self.executable: Sequence[ToolCallBuilder] = ()
         self._tracker: ToolCallTracker | None = None  # made for the first call: many turns have none
         self._calls: Sequence[ToolCallBuilder] = ()  # those of the tracker
-        self._by_key: dict[Hashable, Block] | None = None  # once there are two blocks
+        self._by_key: dict[Hashable, Block] | None = None  # once a block has a key
         self._last: Block | None = None
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
@@ -146,7 +146,7 @@ class Choice:
     def _feed_call(self, chunk: NormalizedToolChunk) -> None:
         tracker = self._tracker
         if tracker is None:
-            tracker = self._tracker = ToolCallTracker(self._state, self.index, open_block=self._open)
+            tracker = self._tracker = ToolCallTracker(self._state, self.index, self)
             self._calls = tracker.calls
         tracker.feed(chunk)
 
@@ -158,7 +158,7 @@ class Choice:
         """Add a delta to the open block of that kind and key (the last one without a key), else to a new one."""
         block = self._last if key is None else self._find_block(key)
         if block is None or block.is_ended or block.kind != kind or block.key != key or block.detail != detail:
-            block = self._open(kind, key, detail)
+            block = self.open_block(kind, key, detail)
             self._state.events.append(BlockStarted(kind, block.number, self.index))
             if kind == "text":
                 block.citations, self.early_citations = self.early_citations, None
@@ -174,7 +174,8 @@ class Choice:
             elif text:
                 self._last_text = block
         if text:
-            text, block.half = join_half(block.half, text)
+            if block.half or not text.isascii():
+                text, block.half = join_half(block.half, text)
             self._emit_text(block, text)
         is_fast = bool(block.parts) and not block.half
         self._open_text = block if is_fast and kind == "text" else None
@@ -251,7 +252,7 @@ class Choice:
         if block is None and not id and self._last is not None and isinstance(self._last.detail, ServerCall):
             block = self._last if self._last.key is None and phase != "started" else None
         if block is None:
-            block = self._open("server_tool", ("server_tool", id) if id else None, ServerCall(id=id, name=name))
+            block = self.open_block("server_tool", ("server_tool", id) if id else None, ServerCall(id=id, name=name))
         known: ServerCall = block.detail
         if phase == "arguments":
             block.parts.clear()  # the deltas of what is now complete
@@ -263,7 +264,7 @@ class Choice:
         )
         if raw is not None:
             # A result that arrives after other blocks is kept in its own position, for replay in the order of the wire.
-            (block if block is self.blocks[-1] else self._open("server_tool", None)).add_raw(raw)
+            (block if block is self.blocks[-1] else self.open_block("server_tool", None)).add_raw(raw)
         name = join_surrogates(name or block.detail.name)
         if isinstance(data, str):
             data = join_surrogates(data)
@@ -272,12 +273,17 @@ class Choice:
     def server_tool_delta(self, id: str | None, name: str, arguments_delta: str) -> None:
         """Implement ``ChoiceSink.server_tool_delta``. The text is kept until the complete arguments come."""
         if arguments_delta:
-            block = self._find_block(("server_tool", id)) if id else None
+            block, key, state = self._last, ("server_tool", id), self._state
+            if block is None or block.key != key:
+                block = self._find_block(key) if id else None
             if block is not None and block.detail.arguments is None:
                 block.parts.append(arguments_delta)
-                block.join_parts()
-                self._state.keep(len(arguments_delta))
-            self._state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
+                if block is not self._last:  # whose parts the check of the size joins
+                    block.join_parts()
+                state.size += len(arguments_delta)
+                if state.size > state.check_at:
+                    state.check_size()
+            state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
     def citation(self, data: Any, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.citation``."""
@@ -295,7 +301,7 @@ class Choice:
     def compaction(self, raw: Any, summary: str | None) -> None:
         """Implement ``ChoiceSink.compaction``."""
         if not self._state.refuses(raw):
-            self._open("opaque", None).add_raw(raw)
+            self.open_block("opaque", None).add_raw(raw)
             self._state.events.append(Compaction(summary and join_surrogates(summary), raw, self.index))
 
     def add_citations(self, citations: Iterable[Any], key: Hashable = None) -> Block | None:
@@ -332,7 +338,7 @@ class Choice:
         block = None if key is None else self._find_block(("file", key))
         if block is None:
             last = self._last
-            block = self._open("file", None if key is None else ("file", key), (media_type, data, url))
+            block = self.open_block("file", None if key is None else ("file", key), (media_type, data, url))
             if key is not None:
                 self._last = last  # a file in several deltas arrives between those of a text, and must not split it
         if key is not None and data:
@@ -346,7 +352,7 @@ class Choice:
         """Implement ``ChoiceSink.provider_block``."""
         if self._state.refuses(raw):
             return
-        self._open("opaque", None).add_raw(raw)
+        self.open_block("opaque", None).add_raw(raw)
         self._state.events.append(Unknown(raw, self.index, is_block=True))
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
@@ -361,45 +367,43 @@ class Choice:
             return
         self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
         if tracker is not None:
-            tracker.ready.finish(is_cut_short=finish_row(self.provider_finish).is_cut_short, last_call=self._last_call)
+            tracker.finish(is_cut_short=finish_row(self.provider_finish).is_cut_short, last_call=self._last_call)
 
     @property
     def _last_call(self) -> ToolCallBuilder | None:
         """The call after which no block began."""
         return self.blocks[-1].call if self.blocks else None
 
-    def _open(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> Block:
-        self._state.start_response()
-        if not self.blocks:
-            self._state.begin_choice(self.index)
+    def open_block(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> Block:
+        """Open a block after the others, and return it."""
+        state, blocks = self._state, self.blocks
+        if not state.has_started:
+            state.start_response()
+        if not blocks:
+            state.begin_choice(self.index)
         last = self._last
         if last is not None and last.key is None and (kind != "file" or key is None):
             self._emit_end(last)  # but a file in several deltas arrives between those of a text
         if key is not None and (previous := self._find_block(key)) is not None:
             self._emit_end(previous)
-        self._state.keep(OBJECT_SIZE + (len(key) if isinstance(key, str) else 0))
-        block = self._last = Block(kind, len(self.blocks), key, detail)
-        by_key = self._by_key
-        if by_key is None and self.blocks:
-            first = self.blocks[0]
-            by_key = self._by_key = {} if first.key is None else {first.key: first}
-        self.blocks.append(block)
-        if key is not None and by_key is not None:
-            by_key[key] = block
+        state.keep(OBJECT_SIZE + len(key) if key.__class__ is str else OBJECT_SIZE)
+        block = self._last = Block(kind, len(blocks), key, detail)
+        blocks.append(block)
+        if key is not None:
+            if self._by_key is None:
+                self._by_key = {}
+            self._by_key[key] = block
         return block
 
     def _find_block(self, key: Hashable) -> Block | None:
         """Return the last block that began with a key, None if there is none."""
-        if self._by_key is not None:
-            return self._by_key.get(key)
-        first = self.blocks[0] if self.blocks else None
-        return first if first is not None and first.key == key else None
+        return None if self._by_key is None else self._by_key.get(key)
 
     def join_parts(self) -> int:
         """Join the short parts of the texts that still grow; return their number."""
         block, tracker = self._last, self._tracker
         joined = 0 if block is None or block.call is not None else block.join_parts()
-        return joined + tracker.join_parts() if tracker is not None and tracker.growing else joined
+        return joined + tracker.join_parts() if tracker is not None else joined
 
     def _emit_end(self, block: Block) -> None:
         """Emit the end of a block, if it is one of text and has not ended."""
@@ -411,12 +415,9 @@ class Choice:
             self._emit_text(block, "\ufffd")
         block.is_ended = True
         _ = block.text  # joins its parts, as no more will come
-        metadata = dict(block.metadata or ())
-        signature = metadata.get("signature")
-        if isinstance(signature, str):
-            del metadata["signature"]
-        else:
-            signature = None
+        metadata, signature = dict(block.metadata or ()), None
+        if metadata.get("signature").__class__ is str:
+            signature = metadata.pop("signature")
         self._state.events.append(BlockEnded(block.kind, block.number, signature, metadata, self.index))
 
     # ---------------------------------------------------------------- the end
@@ -434,13 +435,11 @@ class Choice:
         finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None
         if tracker is not None:
-            tracker.close()
+            tracker.end_all()
             is_cut_short = finish_row(finish).is_cut_short
-            tracker.ready.close(
-                tracker.calls, confirmed=confirmed, is_cut_short=is_cut_short, last_call=self._last_call
-            )
+            tracker.close(confirmed=confirmed, is_cut_short=is_cut_short, last_call=self._last_call)
         if self.early_citations:  # of a response without text
-            self._open("text", None).citations, self.early_citations = self.early_citations, None
+            self.open_block("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".
         if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
             return
@@ -460,7 +459,7 @@ class Choice:
         """
         finish, state = self.effective_finish, self._state
         if finish is not None:
-            if may_execute and finish_row(finish).runs_calls:
+            if may_execute and self._calls and finish_row(finish).runs_calls:
                 self.executable = [call for call in self._calls if call.state == "complete"]
             state.start_response()
             state.events.append(Finished(finish.reason, finish.raw, self.index, dict(state.metadata)))
@@ -497,4 +496,4 @@ class Choice:
         """
         if self._tracker is None or not 0 <= index < len(self._calls):
             return None
-        return self._tracker.ready.completed_call(self._calls, index, self._last_call)
+        return self._tracker.completed_call(index, self._last_call)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -60,8 +59,7 @@ def _unclassified(error: StreamError) -> StreamError:
     return error
 
 
-@dataclass(frozen=True, kw_only=True)
-class WireTraits:
+class WireTraits(Struct, frozen=True, kw_only=True, eq=False, repr_omit_defaults=True):
     """The facts about a wire that decide how the accumulator assigns and ends calls (docs/rules.md, "The stream").
 
     Attributes:
@@ -80,4 +78,4 @@ class WireTraits:
     calls_end_in_order: bool = False
     second_key: str | None = None
     content_metadata: frozenset[str] = frozenset()
-    classify_error: Callable[[StreamError], StreamError] = field(default=_unclassified, repr=False, compare=False)
+    classify_error: Callable[[StreamError], StreamError] = _unclassified

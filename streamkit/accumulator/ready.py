@@ -12,7 +12,6 @@ The module must not depend on how deltas are assigned to calls, nor on the choic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import cast
 
 from streamkit.accumulator.blocks import ToolCallBuilder
@@ -27,28 +26,31 @@ _MOST_FOLLOWABLE = 8  # so few calls are looked at when another one begins, whic
 
 
 class ReadyCalls:
-    """The decisions about the calls of one choice.
+    """The calls of one choice, and the decisions about them.
 
     Args:
         state: what all choices of the turn share.
         choice: the choice's number.
+
+    Attributes:
+        calls: the calls, in order of first appearance.
     """
 
-    __slots__ = ("_choice", "_first_calls", "_followable", "_state", "_unfinished")
+    __slots__ = ("_choice", "_finished", "_first_calls", "_followable", "_state", "calls")
 
     def __init__(self, state: TurnState, choice: int) -> None:
         self._state = state
         self._choice = choice
-        self._followable: list[ToolCallBuilder] = []  # to be decided if another call begins
-        self._unfinished: list[ToolCallBuilder] = []  # opened since the last finish reason
+        self.calls: list[ToolCallBuilder] = []
+        self._followable: tuple[int, ...] = ()  # the indexes of those that are to be decided if another call begins
+        self._finished = 0  # so many were opened before the last finish reason
         self._first_calls: dict[tuple[str | None, str, str], ToolCallBuilder] = {}  # by id, name and arguments
 
     def add(self, call: ToolCallBuilder) -> None:
         """Add a call that was opened."""
-        self._unfinished.append(call)
+        self.calls.append(call)
         if self._state.traits.reuses_slots and call.kind == "function":
-            self._followable.append(call)
-            del self._followable[:-_MOST_FOLLOWABLE]
+            self._followable = (*self._followable[1 - _MOST_FOLLOWABLE :], call.index)
 
     # ---------------------------------------------------------------- the moments of a decision
 
@@ -58,23 +60,24 @@ class ReadyCalls:
         An empty object is not decided: it may be a placeholder, which the arguments replace (vercel/ai#13137). A call
         whose text is not one object is not decided either, and is not looked at again before the finish.
         """
-        followable, self._followable = self._followable, []
-        for call in followable:
+        followable, self._followable = self._followable, ()
+        for index in followable:
+            call = self.calls[index]
             if call.is_final:
                 continue
             if call.ref is None or call.possible_repeat is not None:
-                self._followable.append(call)
+                self._followable += (index,)
             elif (parsed := self._parse_object(call)) is not None:
                 if parsed.arguments:
                     self.decide(call, "complete")
                 else:
-                    self._followable.append(call)
+                    self._followable += (index,)
             elif not call.is_object_closed() or call.is_placeholder():
-                self._followable.append(call)
+                self._followable += (index,)
             elif self._parse(call).state == "complete":
                 self.decide(call, "complete")
 
-    def end(self, call: ToolCallBuilder, parsed: ParsedArguments | None) -> None:
+    def decide_ended(self, call: ToolCallBuilder, parsed: ParsedArguments | None) -> None:
         """Decide a call whose end the wire reported, unless it is empty: then the turn's finish decides.
 
         Args:
@@ -93,7 +96,8 @@ class ReadyCalls:
             is_cut_short: the reason is the length limit or an error.
             last_call: the call after which nothing began.
         """
-        for call in self._unfinished:
+        unfinished, self._finished = self.calls[self._finished :], len(self.calls)
+        for call in unfinished:
             if call.is_final or call.ref is None or call.possible_repeat is not None:
                 continue
             if call.kind == "custom":
@@ -104,25 +108,16 @@ class ReadyCalls:
                     self.decide(call, "complete")
             elif self._parse_object(call) or (call.is_object_closed() and self._parse(call).state == "complete"):
                 self.decide(call, "complete")
-        self._unfinished.clear()
 
-    def close(
-        self,
-        calls: Iterable[ToolCallBuilder],
-        *,
-        confirmed: bool,
-        is_cut_short: bool,
-        last_call: ToolCallBuilder | None,
-    ) -> None:
+    def close(self, *, confirmed: bool, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
         """Decide all other calls, because the turn is over (docs/rules.md, "State").
 
         Args:
-            calls: the calls of the choice.
             confirmed: the provider reported the end of the choice.
             is_cut_short: the finish reason is the length limit or an error.
             last_call: the call after which nothing began.
         """
-        for call in calls:
+        for call in self.calls:
             final = call.final
             if final is None:
                 is_finished = confirmed and not is_cut_short
@@ -138,18 +133,15 @@ class ReadyCalls:
                 final = self.decide(call, state)
             call.state = final.state
 
-    def completed_call(
-        self, calls: Sequence[ToolCallBuilder], index: int, last_call: ToolCallBuilder | None
-    ) -> ToolCall | None:
+    def completed_call(self, index: int, last_call: ToolCallBuilder | None) -> ToolCall | None:
         """Return a call in its final form if it may start before the turn has ended, else None.
 
         Args:
-            calls: the calls of the choice.
             index: the call's index.
             last_call: the call after which nothing began.
         """
-        call, traits = calls[index], self._state.traits
-        is_followed = traits.calls_end_in_order and index < len(calls) - 1 and call.is_object_closed()
+        call, traits = self.calls[index], self._state.traits
+        is_followed = traits.calls_end_in_order and index < len(self.calls) - 1 and call.is_object_closed()
         if not (call.ended or is_followed) or call.ref is None or not call.name:
             return None
         final = call.final

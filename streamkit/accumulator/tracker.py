@@ -4,25 +4,28 @@
 appends a plain one (a key in use, text that does not begin an object, nothing else) to its call.
 
 Rules: docs/rules.md, "Start", "Slot reuse" and "Restated arguments". The module must not depend on the choice that
-contains it: a callable opens the block of a call.
+contains it: it opens the block of a call by ``BlockOpener``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from streamkit import ids
 from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
-from streamkit.accumulator.call_copies import CallCopies
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, Repeat, Resolution
 from streamkit.accumulator.ready import ReadyCalls
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
-from streamkit.calls import CallRef, TurnWarningCode
+from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallStart
 from streamkit.ids import normalize_index
 from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_surrogates
+
+if TYPE_CHECKING:
+    from streamkit.accumulator.call_copies import CallCopies
 
 __all__ = ["ToolCallTracker"]
 
@@ -30,53 +33,33 @@ __all__ = ["ToolCallTracker"]
 _NO_ID = "null"
 
 
-class ToolCallTracker:
+class BlockOpener(Protocol):
+    """What opens the blocks of calls."""
+
+    def open_block(self, kind: ChoiceBlockKind, key: Hashable) -> Block:
+        """Open a block of that kind and key."""
+
+
+class ToolCallTracker(ReadyCalls):
     """The tool calls of one choice.
 
     Args:
         state: what all choices of the turn share.
         choice: the choice's number.
-        open_block: opens the block of a call, by its kind and key.
+        blocks: opens the block of a call.
 
     Attributes:
         by_key: the calls by what the wire distinguishes them by.
-        calls: the calls, in order of first appearance.
-        growing: those of them whose arguments may still grow.
-        ready: decides when a call is final.
     """
 
-    __slots__ = (
-        "_choice",
-        "_copies",
-        "_index",
-        "_open_block",
-        "_second_key",
-        "_state",
-        "_unstarted",
-        "by_key",
-        "calls",
-        "growing",
-        "ready",
-        "warn_call",
-    )
+    __slots__ = ("_blocks", "_copies", "_index", "_second_key", "_unstarted", "by_key")
 
-    def __init__(
-        self,
-        state: TurnState,
-        choice: int,
-        *,
-        open_block: Callable[[ChoiceBlockKind, Hashable], Block],
-    ) -> None:
-        self._state = state
-        self._choice = choice
-        self._open_block = open_block
-        self.ready: ReadyCalls = ReadyCalls(state, choice)
-        self.warn_call: Callable[[ToolCallBuilder, TurnWarningCode, str], None] = self.ready.warn_call
-        self._index = CallIndex(reuses_slots=state.traits.reuses_slots)
+    def __init__(self, state: TurnState, choice: int, blocks: BlockOpener) -> None:
+        super().__init__(state, choice)
+        self._blocks = blocks
+        self._index = CallIndex(self.calls, reuses_slots=state.traits.reuses_slots)
         self.by_key: dict[Hashable, ToolCallBuilder] = self._index.by_key
-        self._unstarted: list[ToolCallBuilder] = []
-        self.growing: list[ToolCallBuilder] = []
-        self.calls: list[ToolCallBuilder] = []
+        self._unstarted: Sequence[ToolCallBuilder] = ()  # those without a name, or with one that may be continued
         self._second_key = state.traits.second_key
         self._copies: CallCopies | None = None  # once a call comes in the second form
 
@@ -91,6 +74,8 @@ class ToolCallTracker:
         text = chunk.args or chunk.arguments_delta or ""
         copies = self._copies
         if copies is None and self._second_key is not None and chunk.key == self._second_key:
+            from streamkit.accumulator.call_copies import CallCopies  # few streams have calls in two forms
+
             copies = CallCopies(self._second_key, self._state.limits.arguments, self._state.keep, self._open)
             for call in self.calls:
                 copies.add_call(call, None)
@@ -213,12 +198,11 @@ class ToolCallTracker:
     def join_parts(self) -> int:
         """Join the short parts of the argument texts that still grow; return their number."""
         joined, longest = 0, self._state.longest_arguments
-        for call in self.growing:
-            joined += call.join_parts()
-            longest = max(longest, call.size)
+        for call in self.calls:
+            if not (call.is_final or call.ended):
+                joined += call.join_parts()
+                longest = max(longest, call.size)
         self._state.longest_arguments = longest
-        if self.growing[0].is_final or self.growing[0].ended:
-            self.growing = [call for call in self.growing if not (call.is_final or call.ended)]
         return joined
 
     # ---------------------------------------------------------------- repeats of a closed object
@@ -279,19 +263,17 @@ class ToolCallTracker:
         state = self._state
         if not state.add_call():
             return
-        self.prepare_decisions()
-        self.ready.follow()
+        if self.calls:
+            self.prepare_decisions()
+            self.follow()
         raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
         if state.refuses_name(name) or not state.keep(len(raw_id or "") + len(name)):
             return
         is_unkeyed = raw_id is None and normalize_index(chunk.key) is None
         call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
-        self.calls.append(call)
-        self.growing.append(call)
-        self._unstarted.append(call)
-        self.ready.add(call)
-        self._open_block("call", chunk.key).call = call
+        self.add(call)
+        self._blocks.open_block("call", chunk.key).call = call
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
@@ -299,6 +281,8 @@ class ToolCallTracker:
             self._add_metadata(call, chunk)
         if name and state.traits.whole_names:
             self._start(call)
+        else:
+            self._unstarted = [*self._unstarted, call]
         if text:
             self._append(call, text)
         if reused_from is not None:
@@ -309,23 +293,23 @@ class ToolCallTracker:
 
         A copy that differs from its call becomes a call first: it may have given the call its id.
         """
-        if self._unstarted:
-            self._start_named_calls()
+        for call in self._unstarted:
+            if call.name:
+                self._start(call)
         if self._copies is not None:
             self._copies.split_different()
 
-    def _start_named_calls(self) -> None:
-        for call in self._unstarted[:]:
-            if call.name:
-                self._start(call)
-
     def _start(self, call: ToolCallBuilder) -> None:
         state = self._state
-        self._unstarted.remove(call)
-        call.name = join_surrogates(call.name)
+        if self._unstarted:
+            self._unstarted = [each for each in self._unstarted if each is not call] or ()
+        if not call.name.isascii():
+            call.name = join_surrogates(call.name)
         canonical_id = call.raw_id
         if not canonical_id or not ids.is_canonical(canonical_id) or not state.reserve_id(canonical_id):
-            turn_key = state.resolve_turn_key()
+            turn_key = state.turn_key
+            if turn_key is None:
+                turn_key = state.resolve_turn_key()
             canonical_id = ids.derived_tool_id(  # also of a truncated hist_tool_ id, or one that another call has
                 provider_name=state.provider_name,
                 raw_id=call.raw_id,
@@ -353,15 +337,18 @@ class ToolCallTracker:
             call.ended = True
             parsed = self._end(call)
             if not call.is_final and call.ref is not None:
-                self.ready.end(call, parsed)
+                self.decide_ended(call, parsed)
 
-    def close(self) -> None:
+    def end_all(self) -> None:
         """Start and end all calls, because the turn is over. One without a name needs a start too, to have a result."""
         for call, text in self._copies.close() if self._copies is not None else ():
             self._append(call, text)
-        if self._unstarted:
-            self._start_named_calls()
+        for call in self._unstarted:
+            if call.name:
+                self._start(call)
         for call in self.calls:  # ending a call may open another one after it
+            if call.is_end_emitted and call.is_final and call.deltas_match_text and call.possible_repeat is None:
+                continue
             is_nameless = call.ref is None
             if is_nameless:
                 self._start(call)
@@ -381,11 +368,11 @@ class ToolCallTracker:
             return None
         parsed, final = None, call.final
         if final is None:
-            parsed = self.ready.emit_final_arguments(call)
+            parsed = self.emit_final_arguments(call)
         elif not call.deltas_match_text:  # text that came later was emitted, and is no part of the call
             call.deltas_match_text = True
             self._state.events.append(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
-        self.ready.emit_end(call)
+        self.emit_end(call)
         return parsed
 
     def replace_arguments(self, key: Hashable, text: str) -> None:
@@ -423,6 +410,6 @@ class ToolCallTracker:
             call.deltas_match_text = True
             if not call.ended:
                 return
-        parsed = self.ready.emit_final_arguments(call)
+        parsed = self.emit_final_arguments(call)
         if call.ended and call.ref is not None:
-            self.ready.end(call, parsed)
+            self.decide_ended(call, parsed)

@@ -36,6 +36,13 @@ class Arguments(Protocol):
         """The characters of its arguments."""
 
 
+class GrowingTexts(Protocol):
+    """Texts that still grow."""
+
+    def join_parts(self) -> int:
+        """Join their short parts; return the number of these."""
+
+
 class TurnState:
     """The values that the accumulator, its choices and their trackers read and change together.
 
@@ -59,14 +66,15 @@ class TurnState:
         "endpoint",
         "error",
         "events",
+        "first_texts",
         "has_started",
         "http_status",
         "input_ended",
-        "join_hooks",
         "limits",
         "longest_arguments",
         "metadata",
         "model",
+        "other_texts",
         "provider_name",
         "recover_trailing_junk",
         "repair_arguments",
@@ -83,9 +91,9 @@ class TurnState:
         self,
         provider_name: str,
         traits: WireTraits,
-        *,
         turn_key: str | None,
         limits: Limits,
+        *,
         recover_trailing_junk: bool,
         repair_arguments: bool,
     ) -> None:
@@ -113,9 +121,10 @@ class TurnState:
         self._limit_reported = False
         self.size: int = 0  # what counts against Limits.text
         self.check_at: int = min(limits.text, UNJOINED)  # beyond this size the limit is checked and texts are joined
-        self.join_hooks: list[Callable[[], int]] = []  # join the short parts of texts that grow; return their number
+        self.first_texts: GrowingTexts | None = None  # those of choice 0
+        self.other_texts: tuple[Callable[[], int], ...] = ()  # functions that join their short parts
         self.longest_arguments: int = 0  # the characters of the longest arguments that still grow
-        self._reserved_ids: set[str] | None = None
+        self._reserved_ids: dict[str, None] | None = None  # no set, which the garbage collector would look at
         self._unknown_fields: set[str] | None = None  # bounded by MAX_WARNINGS
 
     def begin_choice(self, index: int) -> None:
@@ -256,10 +265,10 @@ class TurnState:
         if self.size > limits.text:
             self.report_limit(f"what is kept of the response exceeds {limits.text} characters")
         self.longest_arguments = 0
-        parts = 0
-        for join in self.join_hooks:
+        parts = 0 if self.first_texts is None else self.first_texts.join_parts()
+        for join in self.other_texts:
             parts += join()
-        # Longer parts may wait longer. The hooks look at each open call, so the next check is further away for many.
+        # Longer parts may wait longer. Each call is looked at, so the next check is further away for many.
         more = (UNJOINED if parts * 8 > UNJOINED else 4 * UNJOINED) + OBJECT_SIZE * self._call_count
         self.check_at = min(limits.text, self.size + min(more, limits.arguments - self.longest_arguments))
 
@@ -314,16 +323,16 @@ class TurnState:
 
     def reserve_ids(self, canonical_ids: Iterable[str]) -> None:
         """Reserve the canonical ids of earlier turns, which no ``hist_tool_`` id of the wire may repeat."""
-        self._reserved_ids = {*(self._reserved_ids or ()), *canonical_ids}
+        self._reserved_ids = {**(self._reserved_ids or {}), **dict.fromkeys(canonical_ids)}
 
     def reserve_id(self, canonical_id: str) -> bool:
         """Reserve a canonical id in this turn; return False if a call already has it."""
         reserved = self._reserved_ids
         if reserved is None:
-            reserved = self._reserved_ids = set()
+            reserved = self._reserved_ids = {}
         if canonical_id in reserved:
             return False
-        reserved.add(canonical_id)
+        reserved[canonical_id] = None
         return True
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,9 @@ __all__ = ["ConnectionLimits", "JoinedHeadProtocol"]
 _HEAD = b"HTTP/1."
 _LONGEST_HEAD = 65_536  # bytes of a request; a part that arrives with its beginning or its end is not counted
 _PIPELINED = 8  # requests of a connection that wait for the response to the first; clients of models send none
+#: A request of Java's client, or of Apache's, asks for another protocol beside (RFC 9110, section 7.8). httptools takes
+#: its body for that protocol; with another name the header asks for nothing. A WebSocket is refused by the application.
+_UPGRADE = re.compile(rb"\r\nupgrade(?=:(?! *websocket))", re.IGNORECASE)
 _log = logging.getLogger("streamkit.gateway")
 
 
@@ -50,12 +54,14 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     _has_warned = False
 
-    def __init__(self, *arguments: Any, limits: ConnectionLimits = ConnectionLimits(), **named: Any) -> None:
+    def __init__(
+        self, *arguments: Any, limits: ConnectionLimits, waiting: dict[JoinedHeadProtocol, None], **named: Any
+    ) -> None:
         super().__init__(*arguments, **named)
         self._limits = limits
+        self._waiting = waiting  # the server's connections without a request, that which waits longest first
         # Bytes since the beginning of a head, its end, or the last part of a body; None without httptools.
         self._overhead: int | None = None
-        self._waits_since = 0.0
         self._head_timer: asyncio.TimerHandle | None = None  # while no request is served
         self._stall_timer: asyncio.TimerHandle | None = None  # while the client reads too slowly
 
@@ -72,10 +78,10 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
                 " (reported once)",
                 self._limits.connections,
             )
-        waiting = [each for each in self.connections if not each.is_serving and each is not self]
-        if waiting:
-            longest = min(waiting, key=lambda each: each._waits_since)
+        longest = next(iter(self._waiting))
+        if longest is not self:
             self.connections.discard(longest)  # before it is lost: the next connection closes another one
+            del self._waiting[longest]
             longest.transport.abort()
         else:
             self._refuse("503 Service Unavailable", "This server has too many connections.")
@@ -85,6 +91,7 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         for timer in (self._head_timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
+        self._waiting.pop(self, None)
         super().connection_lost(exc)
 
     @property
@@ -96,6 +103,8 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """Read data; refuse a request whose head, or whatever comes instead of its body, is too long."""
         if self._overhead is not None:
             self._overhead += len(data)
+        if not self.is_serving:
+            data = _UPGRADE.sub(b"\r\nx-asked", data)
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -105,11 +114,13 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             if self._head_timer is not None:
                 self._head_timer.cancel()
                 self._head_timer = None
+                self._waiting.pop(self, None)
         elif self._head_timer is None:  # also for the rest of a body that was refused
             self._wait_for_head()
 
     def _wait_for_head(self) -> None:
-        self._waits_since = self.loop.time()
+        self._waiting.pop(self, None)
+        self._waiting[self] = None
         self._head_timer = self.loop.call_later(
             self._limits.head_time, self._refuse, "408 Request Timeout", "The head of the request took too long."
         )
@@ -134,8 +145,9 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self._waits_since = self.loop.time()
         super().on_response_complete()
+        if not self.is_serving:
+            self._waiting[self] = None
 
     def on_message_begin(self) -> None:
         """Begin the head of a request; called by httptools."""

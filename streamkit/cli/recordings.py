@@ -177,23 +177,23 @@ def find_recording(path: Path) -> RecordedExchange:
         facts = read_facts(facts_file)
     except ValueError as error:
         raise NotAStreamError(f"{facts_file.name} is not the facts of an exchange: {error}") from None
-    # Only the last part of a name counts, so that the facts cannot name a file in another folder.
+    # Only the last part of a name counts, and no link, so that the facts cannot name a file in another folder.
     response, request = (
         None if name is None else path.with_name(Path(name).name) for name in (facts.response, facts.request)
     )
+    for each in (response, request):
+        if each is not None and each != path and each.is_symlink():
+            raise NotAStreamError(f"{each.name} is a link to another file, which is not followed")
     body = request.read_bytes() if request is not None and request.is_file() else None
     return RecordedExchange(response, facts, body)
 
 
 def expand_paths(path: Path) -> list[Path]:
-    """Return the recordings in a folder, one path for each, in the order of their names; a file is itself."""
+    """Return the recordings in a folder, no links, one path each, in the order of their names; a file is itself."""
     if not path.is_dir():
         return [path]
-    files = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
+    found = [file for file in sorted(path.rglob("*")) if file.is_file() and not file.is_symlink()]
+    files = [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     recorded = {file.name.removesuffix(FACTS_SUFFIX) for file in files if file.name.endswith(FACTS_SUFFIX)}
     return [
         file

@@ -88,10 +88,10 @@ def port_number(text: str) -> int:
 
 def server_settings(limits: ConnectionLimits | None = None) -> dict[str, Any]:
     """Return the settings of uvicorn that all servers have: limits, no log, no headers added to responses."""
-    from streamkit.cli.joined_head import JoinedHeadProtocol
+    from streamkit.cli.joined_head import ConnectionLimits, JoinedHeadProtocol
 
     return {
-        "http": JoinedHeadProtocol if limits is None else partial(JoinedHeadProtocol, limits=limits),
+        "http": partial(JoinedHeadProtocol, limits=limits or ConnectionLimits(), waiting={}),
         "loop": "asyncio",  # else uvicorn 0.31, the lowest version, makes uvloop the event loop of the whole process
         "lifespan": "off",
         "ws": "none",

@@ -21,20 +21,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamkit.calls import Ended
-from streamkit.execution.durable.entries import (
-    ApprovalEntry,
-    MessageEntry,
-    NestedEntry,
-    RequestEntry,
-    ResponseEntry,
-    ResultEntry,
-    ResumeEntry,
-    RunEntry,
-    StartEntry,
-    parse_entry,
-)
-from streamkit.execution.durable.recorder import Checkpoint, Lease
-from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.executors import (
     Execution,
     ExecutorOptions,
@@ -63,6 +49,20 @@ from streamkit.reading.time_limits import Timeouts
 from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from streamkit.execution.durable.entries import (
+        ApprovalEntry,
+        MessageEntry,
+        NestedEntry,
+        RequestEntry,
+        ResponseEntry,
+        ResultEntry,
+        ResumeEntry,
+        RunEntry,
+        StartEntry,
+        parse_entry,
+    )
+    from streamkit.execution.durable.recorder import Checkpoint, Lease
+    from streamkit.execution.durable.state import AnsweredState, RunState
     from streamkit.execution.run.notifications import Notifier, ToolNotification
     from streamkit.execution.shared import EndedStream, QueuedCall, SharedAccumulator
     from streamkit.execution.shared_execution import SharedExecution
@@ -119,6 +119,20 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(  # few programs use them
     __name__,
     {
+        "durable.entries": (
+            "ApprovalEntry",
+            "MessageEntry",
+            "NestedEntry",
+            "RequestEntry",
+            "ResponseEntry",
+            "ResultEntry",
+            "ResumeEntry",
+            "RunEntry",
+            "StartEntry",
+            "parse_entry",
+        ),
+        "durable.recorder": ("Checkpoint", "Lease"),
+        "durable.state": ("AnsweredState", "RunState"),
         "shared_execution": ("SharedExecution",),
         "shared": ("EndedStream", "QueuedCall", "SharedAccumulator"),
         "run.notifications": ("Notifier", "ToolNotification"),

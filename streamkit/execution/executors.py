@@ -11,8 +11,9 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import anyio
 
@@ -35,7 +36,7 @@ from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading.time_limits import Timeouts
 from streamkit.reading.turn import Turn
-from streamkit.tools import AnyTool, Approval, Tool, to_tools
+from streamkit.tools import AnyTool, Approval, to_tools
 
 if TYPE_CHECKING:
     from streamkit.execution.shared import SharedAccumulator
@@ -49,6 +50,21 @@ __all__ = [
     "execute_tool_calls_sequentially",
     "to_schedule",
 ]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Return a method of a schedule that holds its lock: for moments, nothing is waited for meanwhile."""
+
+    @wraps(method)
+    def locked(schedule: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        with schedule._lock:
+            return method(schedule, *args, **options)
+
+    return locked
 
 
 class Schedule(Scheduler):
@@ -69,7 +85,7 @@ class Schedule(Scheduler):
 
     def __init__(self, limit: int = 8) -> None:
         super().__init__(limit)
-        self._lock = threading.RLock()  # held for moments: nothing is waited for meanwhile
+        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         return f"<Schedule limit={self.limit} running={self.running}>"
@@ -92,51 +108,17 @@ class Schedule(Scheduler):
         with self._lock:
             super().subscribe(owner, call_in_event_loop)
 
-    def unregister(self, owner: Hashable) -> None:  # noqa: D102
-        with self._lock:
-            super().unregister(owner)
-
-    def add(  # noqa: D102
-        self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False
-    ) -> None:
-        with self._lock:
-            super().add(owner, position, tool, ready=ready, in_turn=in_turn)
-
-    def release(self, owner: Hashable, position: int) -> None:  # noqa: D102
-        with self._lock:
-            super().release(owner, position)
-
-    def remove(self, owner: Hashable, *positions: int) -> None:  # noqa: D102
-        with self._lock:
-            super().remove(owner, *positions)
-
-    def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:  # noqa: D102
-        with self._lock:
-            super().abandon(owner, position, is_running)
-
-    def release_ended(self) -> None:  # noqa: D102
-        with self._lock:
-            super().release_ended()
-
-    def find_blocked_by_abandoned(self, owner: Hashable) -> int | None:  # noqa: D102
-        with self._lock:
-            return super().find_blocked_by_abandoned(owner)
-
-    def start_next(self, owner: Hashable) -> int | None:  # noqa: D102
-        with self._lock:
-            return super().start_next(owner)
-
-    def count_waiting(self, owner: Hashable) -> int:  # noqa: D102
-        with self._lock:
-            return super().count_waiting(owner)
-
-    def can_start(self, owner: Hashable) -> bool:  # noqa: D102
-        with self._lock:
-            return super().can_start(owner)
-
-    def is_blocked_by_others(self, owner: Hashable) -> bool:  # noqa: D102
-        with self._lock:
-            return super().is_blocked_by_others(owner)
+    unregister = _locked(Scheduler.unregister)
+    add = _locked(Scheduler.add)
+    release = _locked(Scheduler.release)
+    remove = _locked(Scheduler.remove)
+    abandon = _locked(Scheduler.abandon)
+    release_ended = _locked(Scheduler.release_ended)
+    find_blocked_by_abandoned = _locked(Scheduler.find_blocked_by_abandoned)
+    start_next = _locked(Scheduler.start_next)
+    count_waiting = _locked(Scheduler.count_waiting)
+    can_start = _locked(Scheduler.can_start)
+    is_blocked_by_others = _locked(Scheduler.is_blocked_by_others)
 
 
 def to_schedule(limit: int | Scheduler) -> Scheduler:

@@ -30,7 +30,8 @@ __all__ = ["EXCEPTION", "EventStreamFramer", "encode_message"]
 EXCEPTION: Final = b"exception:"
 
 _PRELUDE = Struct(">III")
-_OVERHEAD = _PRELUDE.size + 4  # bytes of a message without its headers and its payload
+_HEADERS_AT: Final = _PRELUDE.size
+_OVERHEAD: Final = _HEADERS_AT + 4  # bytes of a message without its headers and its payload
 _MOST_HEADERS = 128 * 1024  # bytes; the format's own bound
 _MOST_PENDING = 1024  # bytes kept of invalid input: enough to identify an error page
 _MOST_NAMES = 64  # cached names of headers; a service has a dozen types of events
@@ -39,6 +40,9 @@ _MOST_NAMES = 64  # cached names of headers; a service has a dozen types of even
 # other two, bytes (6) and text (7), begin with their length.
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _BYTES, _TEXT = 6, 7
+
+_BEFORE_NAME = b"\x0b:event-type\x07"
+_AFTER_NAME = b"\r:content-type\x07\x00\x10application/json\r:message-type\x07\x00\x05event"
 
 _unpack = _PRELUDE.unpack_from
 _checksum_at = Struct(">I").unpack_from
@@ -55,10 +59,10 @@ class EventStreamFramer:
             it.
         error: a sentence about the invalid bytes; None if there are none. Without ``overflow`` the input was not an
             event stream from its start.
+        name: the name of the last message that was taken.
     """
 
-    unseparated: bytes | None = None  # see ``Framer``, as ``name``
-    name = b""
+    unseparated: bytes | None = None  # see ``Framer``
 
     __slots__ = (
         "_at_start",
@@ -69,15 +73,17 @@ class EventStreamFramer:
         "_names",
         "_need",
         "error",
+        "name",
         "overflow",
     )
 
     def __init__(self, limit: int) -> None:
         self.overflow: bool = False
         self.error: str | None = None
+        self.name: bytes = b""
         self._limit = limit
         self._buffer = bytearray()  # the unfinished message; it grows in place, so tiny reads stay linear
-        self._need = _PRELUDE.size  # bytes that the message must have before it is parsed again
+        self._need = _HEADERS_AT  # bytes that the message must have before it is parsed again
         self._names: dict[bytes, bytes] = {}  # by headers, which all messages of one event type share
         self._is_event_stream = False  # the lengths of a message were valid
         self._closed = False
@@ -88,22 +94,24 @@ class EventStreamFramer:
         """The unfinished message. After an error: the first KiB of the invalid message or input."""
         return bytes(self._buffer)
 
-    def take(self, data: bytes) -> None:
-        """Implement ``Framer.take``: no frame has a frequent form."""
+    def take(self, data: bytes) -> bytes | None:
+        """Implement ``Framer.take``: a message whose headers were read before, as most are."""
+        size = len(data)
+        if not self._at_start or size < _OVERHEAD or size > self._limit:
+            return None
+        total, headers_size, checksum = _unpack(data)
+        if total != size or headers_size > size - _OVERHEAD or crc32(data[:8]) != checksum:
+            return None
+        payload_at = _HEADERS_AT + headers_size
+        headers = data[_HEADERS_AT:payload_at]
+        name = self._names.get(headers)
+        if name is None or crc32(data[8:-4], checksum) != _checksum_at(data, size - 4)[0]:
+            return None
+        self.name = name
+        return data[payload_at:-4]
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the messages that these bytes complete."""
-        if self._at_start and len(data) >= _OVERHEAD:  # most reads are one message
-            total, headers_size, checksum = _unpack(data)
-            if total == len(data) <= self._limit and headers_size <= total - _OVERHEAD:
-                if crc32(data[:8]) == checksum and crc32(data[8:-4], checksum) == _checksum_at(data, total - 4)[0]:
-                    name = self._names.get(data[_PRELUDE.size : _PRELUDE.size + headers_size])
-                    if name is not None:
-                        return [(name, data[_PRELUDE.size + headers_size : -4])]
-        return self._resume(data)
-
-    def _resume(self, data: bytes) -> list[Frame]:
-        """Read bytes of any length in any state."""
         self._at_start = False
         buffer = self._buffer
         if self._closed or self.overflow:
@@ -119,17 +127,17 @@ class EventStreamFramer:
             buffer.clear()
         frames: list[Frame] = []
         at, end = 0, len(data)
-        self._need = _PRELUDE.size
-        while end - at >= _PRELUDE.size:
+        self._need = _HEADERS_AT
+        while end - at >= _HEADERS_AT:
             total, headers_size, checksum = _unpack(data, at)
             if crc32(data[at : at + 8]) != checksum:
-                return self._stop(frames, "the checksum of a message's lengths is wrong", data, at, _PRELUDE.size)
+                return self._stop(frames, "the checksum of a message's lengths is wrong", data, at, _HEADERS_AT)
             self._is_event_stream = True
-            payload_at = at + _PRELUDE.size + headers_size
+            payload_at = at + _HEADERS_AT + headers_size
             payload_end = at + total - 4
             if payload_at > payload_end or headers_size > _MOST_HEADERS:
                 error = f"a message has impossible lengths: {total} bytes with {headers_size} of headers"
-                return self._stop(frames, error, data, at, _PRELUDE.size)
+                return self._stop(frames, error, data, at, _HEADERS_AT)
             if total > self._limit:
                 self.overflow = True
                 return frames
@@ -139,14 +147,23 @@ class EventStreamFramer:
             # The message's checksum continues that of its first 8 bytes.
             if crc32(data[at + 8 : payload_end], checksum) != _checksum_at(data, payload_end)[0]:
                 return self._stop(frames, "the checksum of a message is wrong", data, at, total)
-            headers = data[at + _PRELUDE.size : payload_at]
+            headers = data[at + _HEADERS_AT : payload_at]
             payload = data[payload_at:payload_end]
             name = self._names.get(headers)
             if name is None:
                 texts = _parse_headers(headers)
                 if texts is None:
                     return self._stop(frames, "the headers of a message are invalid", data, at, total)
-                name, payload = self._frame(headers, texts, payload)
+                kind = texts.get(b":message-type", b"event")
+                if kind == b"exception":
+                    name = EXCEPTION + texts.get(b":exception-type", b"")
+                elif kind == b"error":
+                    name = EXCEPTION + texts.get(b":error-code", b"")
+                    payload = payload or texts.get(b":error-message", b"")
+                else:
+                    name = texts.get(b":event-type", b"")
+                    if len(self._names) < _MOST_NAMES:
+                        self._names[headers] = name
             frames.append((name, payload))
             at += total
         if at < end:
@@ -160,18 +177,6 @@ class EventStreamFramer:
         self._closed, self._at_start = True, False
         return []
 
-    def _frame(self, headers: bytes, texts: dict[bytes, bytes], payload: bytes) -> Frame:
-        """Return the name and the payload of a message; the name of an event is cached."""
-        kind = texts.get(b":message-type", b"event")
-        if kind == b"exception":
-            return EXCEPTION + texts.get(b":exception-type", b""), payload
-        if kind == b"error":
-            return EXCEPTION + texts.get(b":error-code", b""), payload or texts.get(b":error-message", b"")
-        name = texts.get(b":event-type", b"")
-        if len(self._names) < _MOST_NAMES:
-            self._names[headers] = name
-        return name, payload
-
     def _stop(self, frames: list[Frame], error: str, data: bytes, at: int, size: int) -> list[Frame]:
         """Stop at an invalid message, of which *size* bytes are certainly its own."""
         self.error = error
@@ -182,6 +187,10 @@ class EventStreamFramer:
 
 def _parse_headers(data: bytes) -> dict[bytes, bytes] | None:
     """Return the text headers by name, None if the bytes are not a list of headers."""
+    if data.startswith(_BEFORE_NAME) and data.endswith(_AFTER_NAME):  # an event of Bedrock
+        name = data[len(_BEFORE_NAME) + 2 : -len(_AFTER_NAME)]
+        if len(name) == int.from_bytes(data[len(_BEFORE_NAME) : len(_BEFORE_NAME) + 2]):
+            return {b":event-type": name}
     headers: dict[bytes, bytes] = {}
     at, end = 0, len(data)
     while at < end:

@@ -171,7 +171,7 @@ class NdjsonFramer:
     name = b""
     unseparated: bytes | None = None
 
-    __slots__ = ("_after_first_line", "_buffer", "_closed", "_document", "_last", "_limit", "overflow")
+    __slots__ = ("_after_first_line", "_at_start", "_buffer", "_closed", "_document", "_last", "_limit", "overflow")
 
     def __init__(self, limit: int) -> None:
         self.overflow: bool = False
@@ -181,18 +181,25 @@ class NdjsonFramer:
         self._document: JsonArrayFramer | None = None  # of the unfinished value of several lines
         self._last = 0  # the last byte of its last line
         self._closed = False
+        self._at_start = False  # a line was read and nothing is pending: the next read begins one
 
     @property
     def pending(self) -> bytes:
         """The unfinished line or value. After ``close``, which returns the last line, only an unfinished value."""
         return (self._document.pending if self._document is not None else b"") + bytes(self._buffer)
 
-    def take(self, data: bytes) -> None:
-        """Implement ``Framer.take``: no frame has a frequent form."""
+    def take(self, data: bytes) -> bytes | None:
+        """Implement ``Framer.take``: one line that is an object."""
+        if self._at_start:
+            line, end, rest = data.partition(b"\n")
+            if end and not rest and 1 < len(line) <= self._limit and line[0] == _OPEN and line[-1] == _CLOSE:
+                return line
+        return None
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the lines that these bytes complete."""
         frames: list[Frame] = []
+        self._at_start = False
         if self._closed or self.overflow:
             return frames
         lines = data.split(b"\n")
@@ -213,11 +220,13 @@ class NdjsonFramer:
             self._buffer += tail
         if len(self._buffer) > self._limit:
             self._set_overflow()
+        self._at_start = not (self._buffer or self.overflow) and self._after_first_line and self._document is None
         return frames
 
     def close(self) -> list[Frame]:
         """Return the last line, if only its line feed is missing."""
         frames: list[Frame] = []
+        self._at_start = False
         if not self._closed and not self.overflow:
             self._closed = True
             self._add_frame(bytes(self._buffer), frames)

@@ -168,13 +168,9 @@ class Gateway:
 
 @dataclass(slots=True)
 class GatewayState:
-    """What all requests of a gateway share.
+    """What all requests of a gateway share: the arguments of `Gateway`, and its state.
 
     Attributes:
-        upstreams: where requests are sent, in order.
-        key: the key that clients must send; None if none is needed.
-        limits: limits of the requests of clients.
-        observer: looks at each request and response while they pass; None if nobody does.
         store: what later requests of clients refer to.
         carried: the keys and the limit of carried state.
         bodies: the bodies of the requests that have not ended.

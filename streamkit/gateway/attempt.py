@@ -39,6 +39,7 @@ from streamkit.history import ToolCallBlock
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
 from streamkit.providers.requests.request import Request
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source import Source, headers_of
 from streamkit.reading.source_failure import find_failed_response, is_io_failure
@@ -47,10 +48,7 @@ from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
 from streamkit.values.json_data import copy_with
 
-__all__ = [
-    "Attempt",
-    "Conversion",
-]
+__all__ = ["Attempt", "Conversion"]
 
 
 _LONGEST = 64 * 1024 * 1024  # bytes of a response that are kept until its end; more are refused as they come
@@ -318,15 +316,7 @@ async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> boo
 class Conversion:
     """The conversion of one response.
 
-    Args:
-        upstream: the upstream.
-        target: its provider.
-        client: the provider whose form the response to the client has.
-        request: the client's request.
-        model: the upstream's model.
-        writer: the writer of the client's response.
-        state: the keys of carried state.
-        keeps_calls: ``kept`` is filled.
+    The arguments are what the `Attempt` has under their names; ``keeps_calls`` fills ``kept``.
 
     Attributes:
         kept: the complete calls so far, each with its state; None without any.
@@ -395,7 +385,7 @@ class Conversion:
             if started is not None:
                 self._has_started = True
                 if self._shows_model and started.model is not None:
-                    self.writer.model = started.model
+                    self.writer.model = started.model[:LONGEST_REPEATED]
         if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if self._restorer.is_needed:

@@ -98,7 +98,7 @@ def failed_reply(client: Provider, writer: Writer, error: StreamError, headers: 
     """Return an upstream's error, before the first byte, as a response of the client's wire."""
     by_code, message, code = writer.error_fields(error)
     status = error_status(error, by_code)
-    waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:g}"}
+    waiting = {} if error.retry_after is None else {"retry-after": f"{error.retry_after:f}".rstrip("0").rstrip(".")}
     body = writer.own_error(client.error_body(status, message, code), error)
     return _error_reply(client, status, body, code, {**headers, **waiting})
 

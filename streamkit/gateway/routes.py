@@ -169,8 +169,7 @@ def find_mounted_route(
     Args:
         path: the whole path, percent-decoded.
         mounted_at: the ``root_path`` of ASGI.
-        query: the query's parameters.
-        headers: the request's headers, with names in lower case.
+        query, headers: as ``find_route`` takes them.
     """
     if not mounted_at and path in _USUAL:
         return path, find_route(path, query, headers)

@@ -46,9 +46,7 @@ class TokenCount:
 
     Attributes:
         status: the HTTP status.
-        upstream: the number of the upstream, from 1 on.
-        provider: the name of its provider.
-        model: its model.
+        upstream, provider, model: as an `Exchange` has them; ``model`` is the upstream's.
         headers: the headers of the response that say when to ask again.
         body: the body, without secrets; None if there is no response.
         error: what failed; None if nothing did.

@@ -40,7 +40,7 @@ __all__ = [
 ANY_MODEL = "*"
 #: What a client gets of a failed connection.
 NO_CONNECTION = "the connection to the upstream failed"
-_LONGEST_NAME = 2048  # characters in a path; the most for a model of Bedrock
+_LONGEST_NAME = 2048  # characters; the most for a model of Bedrock. Most wires repeat the client's in every chunk
 _DOT, _SLASH = r"(?:\.|%(?:25)*2e)", r"(?:[/\\]|%(?:25)*(?:2f|5c))"
 #: Names that lead to another path of the upstream, also where one of its servers decodes the path once more.
 _NO_NAME = re.compile(rf"{_DOT}{{1,2}}", re.IGNORECASE)
@@ -122,7 +122,8 @@ class Upstream:
         if not found:
             raise UsageError("the request names no model: set the field 'model'")
         is_in_path = "{" in providers.get(self.provider).traits.endpoint.path
-        if _NO_NAME.fullmatch(found) or (is_in_path and (_NO_SEGMENT.search(found) or len(found) > _LONGEST_NAME)):
+        is_too_long = max(len(found), len(model or "")) > _LONGEST_NAME
+        if is_too_long or _NO_NAME.fullmatch(found) or (is_in_path and _NO_SEGMENT.search(found)):
             raise UsageError(f"{found[:100]!r} is no name of a model")
         return found
 

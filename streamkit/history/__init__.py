@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamkit.history.content import (
     Block,
     CacheMark,
@@ -17,7 +19,10 @@ from streamkit.history.content import (
     UnknownBlock,
 )
 from streamkit.history.repair import RepairResult, repair
-from streamkit.history.vercel import convert_to_vercel_messages, parse_vercel_messages
+from streamkit.values.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from streamkit.history.vercel import convert_to_vercel_messages, parse_vercel_messages
 
 __all__ = [
     "Block",
@@ -37,3 +42,7 @@ __all__ = [
     "parse_vercel_messages",
     "repair",
 ]
+
+__getattr__, __dir__ = lazy_names(  # few programs use them
+    __name__, {"vercel": ("convert_to_vercel_messages", "parse_vercel_messages")}
+)

@@ -49,7 +49,6 @@ __all__ = [
     "as_list",
     "call_block",
     "read_breakpoint",
-    "read_cache_mark",
     "result_block",
     "text_block",
 ]
@@ -376,14 +375,6 @@ class ContentBuilder:
             if not call.id:
                 call.id = self._canonical_id("", call.name, key, number)
         return key
-
-
-def read_cache_mark(value: Any) -> CacheMark | None:
-    """Return the mark of a ``cache_control`` of Anthropic's form; None for any other value."""
-    if not isinstance(value, dict) or value.get("type") != "ephemeral":
-        return None
-    ttl = value.get("ttl")
-    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
 
 
 def read_breakpoint(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ unknown speaker, block type or field is kept unchanged, and JSON and back is equ
 It must not depend on any provider, nor on how messages are repaired or rendered.
 """
 
-from __future__ import annotations
+# The annotations are no texts (PEP 563): pydantic would evaluate each, which is a third of the time of this import.
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar, get_args
@@ -24,7 +24,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from streamkit.errors import UsageError
@@ -73,7 +72,15 @@ class CacheMark(TypedDict, total=False):
 
 class _StoredModel(BaseModel):
     # Fields that a later version or another program wrote are kept, so that reading and writing back loses nothing.
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+    # The validators are built when one is used first: a turn and a run create what they know to be right without them.
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", defer_build=True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        _StoredModel.edits += 1
+
+    #: how many fields of contents and blocks were assigned, so that no kept rendering of one that was changed is used
+    edits: ClassVar[int] = 0
 
     @model_validator(mode="before")
     @classmethod
@@ -105,7 +112,8 @@ class _StoredModel(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls._camel_names = {camel: name for name in cls.model_fields if (camel := to_camel(name)) != name}
+        parts = {name: name.split("_") for name in cls.model_fields if "_" in name}
+        cls._camel_names = {first + "".join(map(str.title, rest)): name for name, (first, *rest) in parts.items()}
         cls._defaults = {name: field.default for name, field in cls.model_fields.items()}
 
 
@@ -336,31 +344,31 @@ class Content(_StoredModel):
     metadata: Metadata = Field(default_factory=dict)
 
     @classmethod
-    def human(cls, text: str = "", *blocks: Block) -> Content:
+    def human(cls, text: str = "", *blocks: Block) -> "Content":
         """Return a person's message: a text, and blocks after it. An empty text adds no block.
 
         Raises:
             UsageError: the text is no str.
         """
-        return cls(speaker="human", blocks=_with_text(text, blocks))
+        return _create(cls, "human", text, blocks)
 
     @classmethod
-    def system(cls, text: str, *blocks: Block) -> Content:
+    def system(cls, text: str, *blocks: Block) -> "Content":
         """Return an instruction to the model: a text, and blocks after it.
 
         Raises:
             UsageError: the text is no str.
         """
-        return cls(speaker="system", blocks=_with_text(text, blocks))
+        return _create(cls, "system", text, blocks)
 
     @classmethod
-    def ai(cls, text: str = "", *blocks: Block) -> Content:
+    def ai(cls, text: str = "", *blocks: Block) -> "Content":
         """Return the model's message: a text, and blocks after it. An empty text adds no block.
 
         Raises:
             UsageError: the text is no str.
         """
-        return cls(speaker="ai", blocks=_with_text(text, blocks))
+        return _create(cls, "ai", text, blocks)
 
 
 _CONTENT = frozenset({Content})
@@ -394,8 +402,15 @@ def to_contents(
     return given
 
 
-def _with_text(text: object, blocks: tuple[Block, ...]) -> list[Block]:
+def _create(kind: "type[Content]", speaker: str, text: object, blocks: tuple[Block, ...]) -> "Content":
     if not isinstance(text, str):  # the field would take None for no text, and bytes for their base64
         given = type(text).__name__
         raise UsageError(f"the first argument is a message's text, a str, not {given}; blocks come after it")
-    return [TextBlock(text=text), *blocks] if text else list(blocks)
+    if blocks or not text or kind is not Content:
+        return kind(speaker=speaker, blocks=[TextBlock(text=text), *blocks] if text else list(blocks))
+    data = {"type": "text", "text": to_stored_data(text), "metadata": {}}
+    return store(
+        Content,
+        {"speaker": speaker, "blocks": [store(TextBlock, data, ("text",))], "metadata": {}},
+        ("speaker", "blocks"),
+    )

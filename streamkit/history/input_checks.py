@@ -155,7 +155,8 @@ def prepare_contents(
             if not all(map(is_, stored, content.blocks)):
                 prepared[number] = copy_with(content, blocks=stored)
         if not all(map(is_, prepared, contents)):
-            changes.append("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
+            sentence = "replaced values that JSON cannot represent, such as NaN or half of a surrogate pair"
+            changes[:0] = [] if sentence in changes else [sentence]
     kinds = set(map(_type_of, blocks))
     for content in prepared if "image" in kinds or "file" in kinds else ():
         for block in content.blocks if content.speaker == "human" else ():

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
 from streamkit.ids import is_canonical, normalize_to_history_tool_id
@@ -28,8 +29,7 @@ __all__ = ["NO_RESULT", "PairedCall", "PairedResult", "Pairing"]
 NO_RESULT = "No result: the call was not completed."
 
 
-@dataclass(slots=True, eq=False)
-class PairedCall:
+class PairedCall(Struct, eq=False):
     """A call of the history."""
 
     block: ToolCallBlock  #: the original block
@@ -44,8 +44,7 @@ class PairedCall:
         return self.repaired.id
 
 
-@dataclass(slots=True, eq=False)
-class PairedResult:
+class PairedResult(Struct, eq=False):
     """A result of the history."""
 
     block: ToolResponseBlock  #: the original block
@@ -64,7 +63,7 @@ class Pairing:
     def __init__(self) -> None:
         self._calls: list[PairedCall] = []
         self._by_name = _CallsWithoutResult()
-        self._early: list[PairedResult] = []  # no earlier call has their name
+        self.early: list[PairedResult] = []  # no earlier call has their name
         self._nameless: list[PairedResult] = []
         self._count = 0
         self._changes: list[str] = []
@@ -88,7 +87,7 @@ class Pairing:
         if known is not None:
             self._pair(result, self._by_name, known)
         else:
-            (self._early if names else self._nameless).append(result)
+            (self.early if names else self._nameless).append(result)
         return result
 
     def pair_remaining(self) -> list[str]:
@@ -121,10 +120,10 @@ class Pairing:
     def _pair_early(self) -> None:
         """Pair results that precede their calls."""
         later_calls = _CallsWithoutResult()
-        for call in reversed(self._calls) if self._early else ():
+        for call in reversed(self._calls) if self.early else ():
             for name in _names_of_call(call.block):
                 later_calls.add(name, call, before=True)
-        for result in self._early:
+        for result in self.early:
             names = _names_of_result(result.block, is_early=True)
             name = next((name for name in names if name in later_calls), None)
             if name is not None:

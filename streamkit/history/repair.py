@@ -15,32 +15,34 @@ result belongs to is decided by ``pairing``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import is_
 from typing import Any
+
+from msgspec import Struct, field
 
 from streamkit.history.content import UNPAIRED_BLOCKS, Block, Content, ToolCallBlock, ToolResponseBlock, parse_arguments
 from streamkit.history.pairing import NO_RESULT, PairedCall, PairedResult, Pairing
 from streamkit.ids import derived_tool_id, is_canonical, normalize_to_history_tool_id
 from streamkit.values.json_data import copy_with
 
-__all__ = ["RepairResult", "repair"]
+__all__ = ["HistoryCheck", "RepairResult", "repair"]
 
 _SPEAKERS = frozenset({"human", "ai", "tool", "system"})
 
 
-@dataclass(frozen=True, slots=True)
-class RepairResult:
+class RepairResult(Struct, frozen=True):
     """A repaired history.
 
     Attributes:
         contents: the conversation; a content that was valid is the same object as before.
         changes: a sentence for each change; empty if there was none.
+        is_final: whether valid contents that follow change nothing in these: no result waits for a later call.
     """
 
     contents: list[Content]
     changes: list[str]
+    is_final: bool = True
 
 
 def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> RepairResult:
@@ -72,7 +74,7 @@ def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> Repair
     Returns:
         The conversation and a sentence for each change.
     """
-    if not canonicalize and _is_valid(contents):
+    if not canonicalize and HistoryCheck().read(contents, is_end=True):
         return RepairResult(list(contents), [])
     repairer = _Repairer(canonicalize=canonicalize)
     for content in contents:
@@ -80,32 +82,39 @@ def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> Repair
     return repairer.result()
 
 
-def _is_valid(contents: Sequence[Content]) -> bool:
-    """Return True if every call has an id and an object, and its results follow it directly, in call order.
+class HistoryCheck(Struct):
+    """A check, content by content, that a conversation needs no repair.
 
-    Most conversations are like that, and only others need the search for the call of each result.
+    Every call has an id of its own and an object, and its results follow it directly, in call order. Most conversations
+    are like that, and only others need the search for the call of each result.
     """
-    stems: set[str] = set()
-    count = 0
-    waiting: list[str] = []  # the ids of the calls of the content before
-    for content in contents:
-        calls: list[str] = []
-        results: list[str] = []
-        for block in content.blocks:
-            if type(block) in UNPAIRED_BLOCKS:
-                continue
-            if isinstance(block, ToolCallBlock):
-                if not block.id or (block.kind == "function" and not isinstance(block.parameters, dict)):
-                    return False
-                calls.append(block.id)
-                stems.add(normalize_to_history_tool_id(block.id))
-            elif isinstance(block, ToolResponseBlock):
-                results.append(block.call_id)
-        if results != waiting or (calls and content.speaker != "ai") or (results and content.speaker != "tool"):
-            return False
-        waiting = calls
-        count += len(calls)
-    return not waiting and len(stems) == count
+
+    stems: set[str] = field(default_factory=set)  #: of the ids of the calls
+    count: int = 0  #: of the calls
+    waiting: list[str] = field(default_factory=list)  #: the ids of the calls of the content before
+
+    def read(self, contents: Sequence[Content], *, is_end: bool = False) -> bool:
+        """Return False if the conversation is invalid with the next contents; of an end also if it lacks results."""
+        for content in contents:
+            calls: list[str] = []
+            results: list[str] = []
+            for block in content.blocks:
+                if type(block) in UNPAIRED_BLOCKS:
+                    continue
+                if isinstance(block, ToolCallBlock):
+                    if not block.id or (block.kind == "function" and not isinstance(block.parameters, dict)):
+                        return False
+                    calls.append(block.id)
+                    self.stems.add(normalize_to_history_tool_id(block.id))
+                elif isinstance(block, ToolResponseBlock):
+                    results.append(block.call_id)
+            if results != self.waiting or (calls and content.speaker != "ai"):
+                return False
+            if results and content.speaker != "tool":
+                return False
+            self.waiting = calls
+            self.count += len(calls)
+        return not is_end or (not self.waiting and len(self.stems) == self.count)
 
 
 class _Segment:
@@ -275,7 +284,7 @@ class _Repairer:
             has_results = following is not None and any(result.matches_turn(segment) for result in following.results)
             container = following if has_results else None
             contents.append(self._tool_content(segment, container))
-        return RepairResult(contents, self._changes)
+        return RepairResult(contents, self._changes, is_final=not self._pairing.early)
 
     def _assistant_content(self, segment: _Segment) -> Content:
         """Return the content of a segment with repaired calls."""

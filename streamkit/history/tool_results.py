@@ -93,10 +93,11 @@ def describe_unwritable(value: Any) -> str | None:
     object whose ``__str__`` fails or is the default one, which would show the model an address in memory. A value that
     raises while it is read (the rows of a query whose connection is closed) is described as a whole.
     """
-    conversion = _Conversion()
     try:
-        if not is_plain_data(value):
-            _store(value, conversion)
+        if is_plain_data(value):
+            return None
+        conversion = _Conversion()
+        _store(value, conversion)
     except Exception as error:
         return _describe_unreadable(value, error)
     return describe_object(conversion.unwritable[0]) if conversion.unwritable else None

@@ -8,6 +8,8 @@ depend on no stream, call or provider; which text is in force is decided by the 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamkit.json_text.finalize import ParsedArguments, finalize_arguments, is_one_object
 from streamkit.json_text.measure import (
     JsonObjectScanner,
@@ -18,8 +20,11 @@ from streamkit.json_text.measure import (
     nests_deeper,
     structure_size,
 )
-from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_object
 from streamkit.json_text.surrogates import join_half, join_surrogates, replace_lone_surrogates, to_valid_json
+from streamkit.values.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from streamkit.json_text.reader import IncrementalJsonObject, parse_partial_object
 
 __all__ = [
     "IncrementalJsonObject",
@@ -39,3 +44,7 @@ __all__ = [
     "structure_size",
     "to_valid_json",
 ]
+
+__getattr__, __dir__ = lazy_names(  # few programs look at arguments that are not complete
+    __name__, {"reader": ("IncrementalJsonObject", "parse_partial_object")}
+)

@@ -249,6 +249,8 @@ def _find_duplicate_key(text: str, value: dict[str, Any]) -> str | None:
         text: the JSON of an object.
         value: its value, in which each key is once.
     """
+    if text.count(":") == len(value):
+        return None  # each key has one colon; others are in strings, or belong to keys that were replaced
     keys = texts = 0  # in all its objects and lists
     containers: list[Any] = [value]
     while containers:
@@ -263,7 +265,7 @@ def _find_duplicate_key(text: str, value: dict[str, Any]) -> str | None:
             elif kind is dict or kind is list:
                 containers.append(item)
     if text.count(":") == keys:
-        return None  # each key has one colon; others are in strings, or belong to keys that were replaced
+        return None  # the same of all objects
     if "\\\\" not in text and text.count('"') - text.count('\\"') == 2 * (keys + texts):
         return None  # each string has two quotes that are not escaped; those of a key that was replaced are missing
     found: list[str] = []

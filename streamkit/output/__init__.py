@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkit.output.output_type import OUTPUT_TOOL, OutputType
+from streamkit.calls import OUTPUT_TOOL
 from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamkit.json_text.changes import Change
     from streamkit.output.growing import Growing
+    from streamkit.output.output_type import OutputType
 
 __all__ = ["OUTPUT_TOOL", "Change", "Growing", "OutputType"]
-__getattr__, __dir__ = lazy_names(__name__, {"growing": ("Change", "Growing")})  # most runs have no structured output
+__getattr__, __dir__ = lazy_names(  # most runs have no structured output
+    __name__, {"growing": ("Change", "Growing"), "output_type": ("OutputType",)}
+)

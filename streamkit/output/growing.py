@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar, overload
 
 from pydantic import TypeAdapter
 
+from streamkit.calls import OUTPUT_TOOL
 from streamkit.errors import InvalidOutput, UsageError
 from streamkit.events import (
     ArgumentsRestated,
@@ -27,7 +28,7 @@ from streamkit.events import (
 )
 from streamkit.json_text import JsonObjectScanner, join_half
 from streamkit.json_text.changes import Change, JsonChanges
-from streamkit.output.output_type import OUTPUT_TOOL, OutputType, Shape
+from streamkit.output.output_type import OutputType, Shape
 from streamkit.output.partial_view import PartialView
 
 __all__ = ["Growing"]

@@ -30,23 +30,21 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
+from streamkit.calls import OUTPUT_TOOL
 from streamkit.errors import InvalidOutput, UsageError
 from streamkit.tools.function import JsonSchemaGenerator, describe_error, without_titles
-from streamkit.tools.json_schema import drop_placeholder_nulls, find_problems, json_excerpt
-from streamkit.values.schema_references import resolve_reference
+from streamkit.tools.json_schema import drop_placeholder_nulls, find_problems
+from streamkit.values.json_data import json_excerpt
+from streamkit.values.schemas import resolve_reference
 
 __all__ = [
     "NOT_SHOWN",
-    "OUTPUT_TOOL",
     "OutputType",
     "Shape",
 ]
 
 T = TypeVar("T")
 
-#: The tool that a request makes the model call where the provider has no field for the schema of the output, and the
-#: member of the object that has the output where the schema must be an object's and the output is none.
-OUTPUT_TOOL = "final_output"
 _ILLEGAL_IN_NAME = re.compile("[^a-zA-Z0-9_-]+")
 _DEFINITION = re.compile(r"#/(?:\$defs|definitions)/")
 

@@ -6,7 +6,7 @@ pydantic nor the code that builds requests. The protocols below have their signa
 
     traits.py    the Traits: limits and rules, the meaning of errors and finish reasons, the format of messages
     parser.py    create_parser; the structs of the chunks are in schema.py
-    messages.py  render_messages, build_request, and convert_media, the forms of which are in media.py
+    messages.py  create_renderer, build_request, and convert_media, the forms of which are in media.py
     importer.py  parse_messages; only where `Traits.has_importer`
     requests.py  read_tools, read_tool_choice, read_settings, write_settings; only where `Traits.has_settings`
     writer.py    create_writer, error_body, error_event
@@ -21,12 +21,11 @@ another provider, except for a wire format that contains another one. This modul
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UnsupportedContent, UsageError
@@ -40,6 +39,7 @@ from streamkit.providers.decoding.decoding import read_json
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
+    from streamkit.providers.rendering.message_renderer import MessageRenderer
     from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter
     from streamkit.providers.writing.wire_output import WriterOptions
     from streamkit.providers.writing.writer import Writer
@@ -86,8 +86,8 @@ class ParserModule(Protocol):
 class MessagesModule(Protocol):
     """``messages.py``."""
 
-    def render_messages(self, contents: Sequence[Content], traits: Any, options: RenderOptions) -> RenderedMessages:
-        """Return a conversation as the provider's messages."""
+    def create_renderer(self, traits: Any, options: RenderOptions) -> MessageRenderer[Any]:
+        """Return what renders one conversation to the provider's messages."""
 
     def build_request(
         self,
@@ -249,12 +249,15 @@ class Provider:
 
         changes: list[str] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
-        options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
-        module: MessagesModule = _import(self.package, "messages")
-        rendered = module.render_messages(prepared, self.traits, options)
+        rendered = self.create_renderer(RenderOptions(ids, model, endpoint, frozenset(used_ids))).render(prepared)
         rendered.model = model
         rendered.changes[:0] = changes
         return rendered
+
+    def create_renderer(self, options: RenderOptions) -> MessageRenderer[Any]:
+        """Return what renders one conversation of JSON data."""
+        module: MessagesModule = _import(self.package, "messages")
+        return module.create_renderer(self.traits, options)
 
     def call_ids(self, messages: Sequence[Any]) -> set[str]:
         """Return the ids of the calls in this provider's own messages."""
@@ -404,7 +407,7 @@ class Provider:
         """Return a writer of one response: ``registry.writer`` describes it and the arguments."""
         from streamkit.providers.writing.wire_output import WriterOptions
 
-        traits = self.traits if framing is None else replace(self.traits, framing=framing)
+        traits = self.traits if framing is None else structs.replace(self.traits, framing=framing)
         module: WriterModule = _import(self.package, "writer")
         return module.create_writer(traits, WriterOptions(response_id, model, stream, usage_chunk))
 

@@ -19,10 +19,8 @@ It must not depend on how a provider's stream looks.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields, replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,9 +30,10 @@ import msgspec
 
 from streamkit.calls import ALL_MARKUP_FAMILIES
 from streamkit.errors import UnknownProvider, UsageError
+from streamkit.providers.contract.traits import matches_no_head
 from streamkit.providers.decoding.detection import HEAD_SIZE, HeadMatcher, read_head
 from streamkit.providers.provider import Framing, Provider, Traits
-from streamkit.values.message_format import RateMessage
+from streamkit.values.message_format import RateMessage, rate_as_possible
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -174,7 +173,7 @@ def dialect(
         UnknownProvider: no provider has the name of the base.
     """
     origin = get(base)
-    known = [trait.name for trait in fields(origin.traits) if trait.name != "name"]
+    known = [trait for trait in origin.traits.__struct_fields__ if trait != "name"]
     for trait in traits:
         if trait not in known:
             raise UsageError(f"a dialect of {origin.name!r} has no trait {trait!r}; there are: {', '.join(known)}")
@@ -182,7 +181,7 @@ def dialect(
     traits.setdefault("calls_end_in_order", False)
     if name != origin.name:
         traits.setdefault("markup_families", ALL_MARKUP_FAMILIES)  # another server may have any model
-        traits.setdefault("matches_head", Traits.matches_head)
+        traits.setdefault("matches_head", matches_no_head)
         # Another server refuses other requests: a rule without evidence would be invented.
         traits.setdefault("request_rules", None)
         traits.setdefault("compatible", frozenset())  # another server of a wire refuses the signatures of the first
@@ -191,7 +190,8 @@ def dialect(
             origin.traits.endpoint, base_url=None, base_url_variable=None, key_variables=(key,), key_required=False
         )
         traits.setdefault("endpoint", endpoint)
-    return Provider(replace(origin.traits, name=name, **traits), origin.package, rewrite=rewrite or origin.rewrite)
+    changed = msgspec.structs.replace(origin.traits, name=name, **traits)
+    return Provider(changed, origin.package, rewrite=rewrite or origin.rewrite)
 
 
 def message_formats() -> list[tuple[str, RateMessage]]:
@@ -207,7 +207,7 @@ def _message_formats(provider_names: tuple[str, ...]) -> tuple[tuple[str, RateMe
     formats: dict[RateMessage, str] = {}
     variants_last = sorted(map(get, provider_names), key=lambda each: each.package.rpartition(".")[2] != each.name)
     for provider in variants_last:
-        if provider.traits.rate_message is not Traits.rate_message:
+        if provider.traits.rate_message is not rate_as_possible:
             formats.setdefault(provider.traits.rate_message, provider.name)
     return tuple((name, rate) for rate, name in formats.items())
 
@@ -232,7 +232,7 @@ def detect(data: bytes) -> str | None:
             matches_head = provider.traits.matches_head
             if isinstance(matches_head, HeadMatcher):
                 matchers.append((name, matches_head))
-            elif matches_head is not Traits.matches_head and matches_head(head):
+            elif matches_head is not matches_no_head and matches_head(head):
                 matching.append(name)
         except Exception as error:  # of a third party's provider
             _report_broken(name, _origins.get(name, "registered by the program"), error)
@@ -257,7 +257,9 @@ def _load_packages() -> None:
     if _packages_loaded:
         return
     _packages_loaded = True
-    for module in pkgutil.iter_modules(import_module(_PACKAGE).__path__):
+    from pkgutil import iter_modules  # most programs name one provider
+
+    for module in iter_modules(import_module(_PACKAGE).__path__):
         if module.ispkg:
             _load_package(module.name)
 

@@ -7,7 +7,7 @@ depends on framings and must not depend on any single provider.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -57,7 +57,7 @@ class ResponseBody:
         self.frames: int = 0
         self.is_recognized: bool = False
         self.head: bytes = b""
-        self.unread: Iterator[Frame] = iter(())
+        self.unread: Iterable[Frame] = ()
         self._has_lines = True
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -117,11 +117,11 @@ class ResponseBody:
             return None
         return "events are not separated by blank lines; each line was read as an event"
 
-    def diagnose(self, unrecognized: StreamError) -> StreamError | None:
+    def diagnose(self, unrecognized_error: Callable[[], StreamError]) -> StreamError | None:
         """Return the error of a body that has ended; None if it was a stream of this wire.
 
         Args:
-            unrecognized: the error if the body has frames, of which none is of this wire.
+            unrecognized_error: returns the error if the body has frames, of which none is of this wire.
         """
         pending = self.framer.pending.strip() if self.framer is not None else b""
         is_partial_document = pending[:1] in (b"{", b"[")
@@ -133,7 +133,7 @@ class ResponseBody:
         if not head:
             return StreamError("stream_truncated", "the body is empty")
         if self.frames and not pending:
-            return msgspec.structs.replace(unrecognized, raw=excerpt(head))
+            return msgspec.structs.replace(unrecognized_error(), raw=excerpt(head))
         if not self.frames and is_partial_document:
             return StreamError("stream_truncated", "the body ended inside a JSON document", raw=excerpt(head))
         is_binary = self._framing == "event_stream" and pending[:1] == b"\0"

@@ -41,9 +41,9 @@ __all__ = [
 CLOSING_TIME = 5.0
 #: Seconds to wait for the end of a body after its terminator.
 LINGERING = 0.1
-# The most parts of a body that can be buffered after one read of the network: httpcore reads 64 KiB, and an HTTP chunk
-# has 6 bytes or more.
-_BUFFERED = 64 * 1024 // 6
+# The most parts of a body that can be buffered after one read of the network, and their bytes: httpcore reads 64 KiB,
+# and an HTTP chunk has 6 bytes or more; aiohttp reads 256 KiB beside the 128 KiB that it has.
+_BUFFERED, _BUFFERED_SIZE = 64 * 1024 // 6, 512 * 1024
 BYTES = (bytes, bytearray, memoryview)
 #: A complete body. So is an object of a pydantic-based SDK, which iterates over its fields.
 SINGLE_INPUTS = (*BYTES, str, dict)
@@ -54,7 +54,9 @@ def is_readable(source: Any) -> bool:
     return (
         isinstance(source, SINGLE_INPUTS)
         or hasattr(source, "model_dump")
-        or any(hasattr(source, name) for name in ("aiter_bytes", "iter_bytes", "__aiter__"))
+        or hasattr(source, "__aiter__")
+        or hasattr(source, "aiter_bytes")
+        or hasattr(source, "iter_bytes")
         # A future, and what aiohttp returns for a request, iterate over themselves until they are awaited.
         or (hasattr(source, "__iter__") and not isawaitable(source))
         or _find_body_reader(source) is not None
@@ -217,16 +219,18 @@ class Source:
         generators of httpx and the SDKs; closing the outermost would leave the inner ones to the garbage collector
         (trio warns of that). A generator that is the source itself belongs to the caller, and is only closed.
         """
+        size = 0  # a body that arrives faster than it is read never waits, so that no cancellation would end it
         with suppress(Exception):
             if self._turn.done:
                 with anyio.move_on_after(LINGERING):
-                    while True:
-                        await anext(iterator)
+                    while size < _BUFFERED_SIZE:
+                        size += _size(await anext(iterator))
                         await anyio.lowlevel.checkpoint()
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 for _ in range(_BUFFERED):  # no checkpoint: the cancellation must reach the innermost generator
-                    await anext(iterator)
+                    if (size := size + _size(await anext(iterator))) > _BUFFERED_SIZE:
+                        break
 
     def close(self) -> None:
         """Close a sync source. A second call does nothing."""
@@ -242,6 +246,10 @@ class Source:
         self._closed = True
         targets = [self._source] if self._iterator is self._source else [self._iterator, self._source]
         return [target for target in targets if hasattr(target, "aclose") or hasattr(target, "close")]
+
+
+def _size(part: Any) -> int:
+    return len(part) if isinstance(part, BYTES) else 0
 
 
 def _unwrap(source: Any) -> Any:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from streamkit.calls import StreamError
 from streamkit.errors import StreamkitError
@@ -61,8 +62,7 @@ _MOST_OF_BODY = 65536  # bytes of a response that an exception has to be read fr
 _BOTOCORE_FAILURES = frozenset({"ConnectionError", "HTTPClientError", "ResponseStreamingError"})
 
 
-@dataclass(frozen=True, slots=True)
-class FailedResponse:
+class FailedResponse(Struct, frozen=True):
     """The response that rejected a request.
 
     Attributes:
@@ -72,12 +72,11 @@ class FailedResponse:
     """
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedError:
+class ReportedError(Struct, frozen=True):
     """The error that a provider reported within a stream.
 
     Attributes:

@@ -40,11 +40,8 @@ if TYPE_CHECKING:
     import asyncio
 
 __all__ = [
-    "InputTimedOut",
-    "InputTimer",
     "StreamReader",
     "TurnReading",
-    "create_timer",
     "read",
 ]
 
@@ -123,14 +120,8 @@ class InputTimer:
 class _AsyncioTimer(InputTimer):
     """The same with one timer of asyncio's event loop."""
 
-    def __init__(
-        self,
-        limits: TimeLimits,
-        anext_input: Callable[[], Awaitable[Any]],
-        feed: Callable[[Any], list[TurnEvent]],
-        started: float | None,
-    ) -> None:
-        super().__init__(limits, anext_input, feed, started)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         import asyncio
 
         self._event_loop = asyncio.get_running_loop()
@@ -190,19 +181,6 @@ class _AsyncioTimer(InputTimer):
         else:
             self._timed_out = self._error(now)
             self._task.cancel()
-
-
-def create_timer(
-    limits: TimeLimits,
-    anext_input: Callable[[], Awaitable[Any]],
-    feed: Callable[[Any], list[TurnEvent]],
-    started: float | None = None,
-) -> InputTimer:
-    """Return the timer for the event loop that runs; the arguments are those of ``InputTimer``."""
-    asyncio = sys.modules.get("asyncio")
-    # trio as its guest runs within asyncio's event loop, in none of its tasks.
-    is_on_asyncio = asyncio and asyncio._get_running_loop() is not None and asyncio.current_task() is not None
-    return (_AsyncioTimer if is_on_asyncio else InputTimer)(limits, anext_input, feed, started)
 
 
 _log = logging.getLogger("streamkit")
@@ -437,7 +415,11 @@ class TurnReading:
         if hasattr(iterator, "__anext__"):
             self.next_input = iterator.__anext__
             if source.limits is not None:
-                self._timer = timer = create_timer(source.limits, self.next_input, self.feed, source.started)
+                asyncio = sys.modules.get("asyncio")
+                # trio as its guest runs within asyncio's event loop, in none of its tasks.
+                is_on_asyncio = asyncio and asyncio._get_running_loop() is not None and asyncio.current_task()
+                timer_type = _AsyncioTimer if is_on_asyncio else InputTimer
+                self._timer = timer = timer_type(source.limits, self.next_input, self.feed, source.started)
                 self.next_input, self.feed = timer.next_input, timer.feed
         return iterator, self.next_input, self.feed
 

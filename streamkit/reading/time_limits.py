@@ -65,7 +65,8 @@ class Timeouts(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("call", "run", "first_event", "idle"):
-            check_seconds(f"timeouts.{name}", getattr(self, name))
+            if getattr(self, name) is not None:
+                check_seconds(f"timeouts.{name}", getattr(self, name))
         if not isinstance(self.heartbeats, bool):
             raise UsageError(f"timeouts.heartbeats must be True or False, not {self.heartbeats!r}")
 

@@ -41,13 +41,14 @@ def choice_to_content(choice: Choice, state: TurnState) -> Content:
     metadata: dict[str, Any] = {}
     for name in state.metadata:
         if name in state.traits.content_metadata:
-            metadata[join_surrogates(name)] = to_valid_json(state.metadata[name])
-    origin = to_valid_json(state.origin)
+            metadata[name] = to_stored_data(to_valid_json(state.metadata[name]))
+    origin = {name: join_surrogates(text) for name, text in state.origin.items()}
     metadata |= origin
     if state.response_id is not None:
         metadata["response_id"] = join_surrogates(state.response_id)
-    if state.turn_key or state.response_id is not None:
-        metadata["turn_key"] = to_valid_json(state.turn_key or state.response_id)
+    turn_key = state.turn_key or state.response_id
+    if turn_key is not None:
+        metadata["turn_key"] = join_surrogates(turn_key)
     is_interrupted = state.error is not None or finish_row(choice.effective_finish).is_error
     if is_interrupted:
         metadata["interrupted"] = True
@@ -56,13 +57,14 @@ def choice_to_content(choice: Choice, state: TurnState) -> Content:
         for block in choice.blocks
     ]
     kept = [block for block in blocks if block is not None]
-    return create_stored(Content, speaker="ai", blocks=kept, metadata=to_stored_data(metadata))
+    return create_stored(Content, speaker="ai", blocks=kept, metadata=metadata)
 
 
 def _to_block(block: Block, origin: dict[str, Any], *, is_cut: bool) -> Any:
     if block.call is not None:
         return to_tool_call_block(block.call.snapshot(), origin)
-    metadata, raw = {**origin, **to_valid_json(block.metadata or {})}, to_valid_json(block.raw or [])
+    metadata = {**origin, **to_valid_json(block.metadata)} if block.metadata else dict(origin)
+    raw = to_valid_json(block.raw) if block.raw else []
     if block.kind == "text":
         if block.citations:
             metadata["citations"] = to_valid_json(block.citations)

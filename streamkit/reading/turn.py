@@ -6,7 +6,7 @@ bytes. The module must not depend on I/O, an event loop, a clock or any single p
 
 Input takes one of two paths. Until the body is recognized as this provider's wire, ``_feed_checked`` decides what it
 is. Then bytes take the fast path of ``feed``: frames from the framer straight to the parser, or past both
-(``frame_template``).
+(``plain_frame``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streamkit.accumulator import Accumulator, Limits
 from streamkit.accumulator.choice import Choice
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import Event, Failed, TurnEvent
+from streamkit.events import Failed, Reasoning, ServerTool, Text, ToolCallDelta, TurnEvent
 from streamkit.framing import Framer, SseFramer
 from streamkit.json_text import to_valid_json
 from streamkit.providers.contract.rendered import normalize_endpoint
@@ -32,7 +32,7 @@ from streamkit.providers.provider import Parser, Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading import sdk_objects
 from streamkit.reading.choice_view import ChoiceView
-from streamkit.reading.frame_template import DELTAS, FEWEST_READS, FrameTemplate, RepeatableParser
+from streamkit.reading.plain_frame import PlainFrame, PlainParser
 from streamkit.reading.response_body import ResponseBody, error_of_foreign_wire, failed_response, read_status
 from streamkit.reading.source_failure import to_turn_error
 from streamkit.values.redaction import excerpt_repr
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from streamkit.reading.leaked_markup import LeakedMarkup, MarkupSink
 
 __all__ = ["Turn"]
+
+_DELTAS: frozenset[type] = frozenset({Text, Reasoning, ToolCallDelta, ServerTool})
 
 
 class Turn(ChoiceView):
@@ -93,9 +95,7 @@ class Turn(ChoiceView):
         "_has_failed",
         "_markup",
         "_parser",
-        "_read_plain",
-        "_template",
-        "_unlearned",
+        "_plain",
         "closed",
         "input_kind",
         "provider",
@@ -117,7 +117,7 @@ class Turn(ChoiceView):
         used_ids: Iterable[str] = (),
     ) -> None:
         self.provider: Provider = providers.get(provider)
-        self._accumulator = Accumulator(
+        self._accumulator = accumulator = Accumulator(
             self.provider.name,
             self.provider.traits,
             turn_key=turn_key,
@@ -125,7 +125,7 @@ class Turn(ChoiceView):
             recover_trailing_junk=recover_trailing_junk,
             repair_arguments=repair_arguments,
         )
-        super().__init__(self._accumulator.choice(0), self._accumulator.state)
+        self._own_choice, self._state = accumulator.first_choice, accumulator.state
         if endpoint:
             self._state.endpoint = normalize_endpoint(endpoint)
         self._state.requested_model = model or None
@@ -139,10 +139,8 @@ class Turn(ChoiceView):
             from streamkit.reading.leaked_markup import MarkupSink  # few turns need it
 
             self._markup = MarkupSink(self._accumulator, leaked_markup, self.provider.traits.markup_families, tools)
-        self._parser = cast("Parser", None)  # until there is input: a turn may wait for its response
-        self._template: FrameTemplate | None = None  # once a block had more than a few deltas
-        self._read_plain: Callable[[bytes], bool] | None = None  # reads a frame of the template's form
-        self._unlearned: int | None = None  # reads until a template is learned; None: none will be learned
+        self._parser: Parser = None  # type: ignore[assignment]  # until there is input: it may wait for its response
+        self._plain: PlainFrame | None = None  # reads most deltas of some wires, once a frame was recognized
         self._framer: Framer | None = None  # once input is bytes, and some of it was recognized as this wire
         self._body: ResponseBody | None = None  # only if input is bytes
         self._has_failed = False  # the HTTP status reports an error: the body is kept and not parsed
@@ -195,8 +193,8 @@ class Turn(ChoiceView):
         framer = self._framer
         if framer is None or data.__class__ is not bytes:
             return self._feed_checked(data)
-        state, read_plain = self._state, self._read_plain
-        if read_plain is not None and read_plain(data):
+        state, plain = self._state, self._plain
+        if plain is not None and plain.read(data):
             if state.done:
                 self._framer = None
             events, state.events = state.events, []
@@ -220,32 +218,12 @@ class Turn(ChoiceView):
         elif framer.overflow:
             self._report_overflow(framer)
         events, state.events = state.events, []
-        if read_plain is not None:
-            self._read_plain = None  # the parser's state may have changed
-        unlearned = self._unlearned
-        if unlearned is not None:
-            if unlearned:
-                self._unlearned = unlearned - 1
+        if plain is not None:
+            if whole is not None and events and events[-1].__class__ in _DELTAS:
+                plain.learn(data)
             else:
-                self._learn_plain(data, events)
+                plain.head = None  # the parser's state may have changed
         return events
-
-    def _learn_plain(self, data: bytes, events: list[TurnEvent]) -> None:
-        """Learn the plain frame of the stream from a read that its parser has read, and the events that it caused."""
-        template = self._template
-        event = events[0] if len(events) == 1 and self._framer is not None else None
-        if event.__class__ not in DELTAS:
-            self._unlearned = FEWEST_READS  # a block has ended: the next one may be short
-            if template is not None:
-                template.forget_last()
-            return
-        if template is None:
-            parser, framer = cast("RepeatableParser", self._parser), cast("SseFramer", self._framer)
-            template = self._template = FrameTemplate(parser, framer)
-        if template.learn(data, cast("Event", event)):
-            self._read_plain = template.read
-        else:
-            self._template = self._unlearned = None
 
     def _feed_checked(self, data: Any) -> list[TurnEvent]:
         """Read input that is not known to be bytes of this wire."""
@@ -279,10 +257,10 @@ class Turn(ChoiceView):
                 self._chunks += 1
                 self._parse(b"", data)
             return self._drain_events()
-        body.unread = iter(body.feed(data))
-        for name, payload in body.unread:
+        for name, payload in (unread := iter(body.feed(data))):
             self._parse(name, payload)
             if self._state.done:
+                body.unread = unread
                 return self._drain_events()  # what follows the end changes nothing
         framer = body.framer
         if framer is not None and framer.overflow:
@@ -290,8 +268,8 @@ class Turn(ChoiceView):
         elif body.frames and self._accumulator.is_recognized():
             body.is_recognized, body.head = True, b""  # no error will need the beginning
             self._framer = framer
-            if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "repeater"):
-                self._unlearned = FEWEST_READS
+            if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "plain_delta"):
+                self._plain = PlainFrame(cast("PlainParser", self._parser), framer.limit)
             self._first_chunks = b""
         return self._drain_events()
 
@@ -304,7 +282,7 @@ class Turn(ChoiceView):
                 self._parser.chunk(chunk)
         except (ValueError, RecursionError) as error:
             self._state.fail_value(error)
-        if chunk and len(self._first_chunks) < HEAD_SIZE and not self._accumulator.is_recognized():
+        if not self._accumulator.is_recognized() and chunk and len(self._first_chunks) < HEAD_SIZE:
             self._first_chunks += encode_head([(name[:HEAD_SIZE], chunk)])[:HEAD_SIZE]
 
     def _report_overflow(self, framer: Framer) -> None:
@@ -371,7 +349,7 @@ class Turn(ChoiceView):
             return
         if body is not None:
             body.is_recognized = body.is_recognized or accumulator.is_recognized()
-            error = body.diagnose(accumulator.unrecognized_error())
+            error = body.diagnose(accumulator.unrecognized_error)
             if error is not None:
                 state.fail(error)
         elif not accumulator.is_recognized():

@@ -14,11 +14,12 @@ import traceback
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from streamkit.accumulator import Limits
 from streamkit.events import Event, Reasoning, Refusal, Text, ToolCallDelta, to_json

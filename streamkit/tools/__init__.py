@@ -5,13 +5,19 @@ Execution calls them: here nothing runs, and nothing depends on an event loop, a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from streamkit.tools.context import Approval, ToolContext
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.function import FunctionKind, InvalidArguments
-from streamkit.tools.strict_schema import StrictProfile, strict_parameters
 from streamkit.tools.tool import ApprovalPolicy, Describe, Tool, ToolOptions, ToolState, tool
 from streamkit.tools.toolset import AnyTool, ToolSet, to_tools
+from streamkit.values.lazy_names import lazy_names
+from streamkit.values.schemas import StrictProfile
+
+if TYPE_CHECKING:
+    from streamkit.tools.strict_schema import strict_parameters
 
 __all__ = [
     "AnyTool",
@@ -35,3 +41,5 @@ __all__ = [
     "to_tools",
     "tool",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, {"strict_schema": ("strict_parameters",)})  # few tools are strict

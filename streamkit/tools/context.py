@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic
 
-from msgspec import structs
+from msgspec import Struct, structs
 from typing_extensions import TypeVar  # a dependency of pydantic; that of typing has no default before 3.13
 
 from streamkit.calls import ToolCall
@@ -14,8 +13,7 @@ from streamkit.calls import ToolCall
 __all__ = ["Approval", "ToolContext", "copy_call", "copy_json"]
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """A person's decision on whether a call may run.
 
     Attributes:

@@ -5,7 +5,7 @@ function with one text. The names in a provider's own declarations of tools, and
 here too. This module must not depend on providers.
 """
 
-from __future__ import annotations
+# No annotations as texts, as in ``history.content``.
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, get_args
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from streamkit.calls import CallKind
 from streamkit.errors import UsageError
 from streamkit.json_text import join_surrogates
-from streamkit.tools.json_schema import json_excerpt
+from streamkit.values.json_data import json_excerpt
 
 __all__ = [
     "TEXT_FIELD",
@@ -35,7 +35,7 @@ TEXT_FIELD = "input"
 class Grammar(BaseModel):
     """The grammar that the text of a custom tool follows."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
 
     syntax: str  #: ``lark`` or ``regex``
     definition: str

@@ -5,7 +5,7 @@ provider's own tool, which only that provider understands. Nothing is checked he
 any name and any schema. This module must not depend on providers.
 """
 
-from __future__ import annotations
+# No annotations as texts, as in ``history.content``.
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -38,7 +38,7 @@ class ToolDefinition(BaseModel):
             ``added_fields``, what ``Tool(fields=...)`` adds for the target of the request.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     description: str = ""
@@ -51,15 +51,15 @@ class ToolDefinition(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
-    def custom(cls, name: str, description: str = "", grammar: Grammar | None = None, **more: Any) -> ToolDefinition:
+    def custom(cls, name: str, description: str = "", grammar: Grammar | None = None, **more: Any) -> "ToolDefinition":
         """Return the definition of a custom tool, with the schema of an object of one text."""
         return cls(name=name, description=description, grammar=grammar, kind="custom", parameters=text_schema(), **more)
 
-    def with_parameters(self, parameters: dict[str, Any]) -> ToolDefinition:
+    def with_parameters(self, parameters: dict[str, Any]) -> "ToolDefinition":
         """Return a copy with another schema."""
         return copy_with(self, parameters=parameters)
 
-    def as_function(self) -> ToolDefinition:
+    def as_function(self) -> "ToolDefinition":
         """Return a custom tool as a function of one text, with its grammar in the description."""
         if self.kind == "function":
             return self
@@ -83,7 +83,7 @@ class HostedTool(BaseModel):
         name: the program's name for it, which a tool choice uses; None for that of the definition.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
 
     provider: str
     raw: Any
@@ -131,10 +131,10 @@ def _offer(tool: Tool, provider: str) -> OfferedTool:
     declaration = fields if "type" in fields else tool.declaration
     if declaration is not None:
         return HostedTool(provider=provider, raw=dict(declaration), name=tool.name)
-    return ToolDefinition(
+    return ToolDefinition.model_construct(  # of a tool that was checked
         name=tool.name,
         description=tool.description,
-        parameters=tool.parameters,
+        parameters=dict(tool.parameters),
         kind=tool.kind,
         grammar=tool.grammar,
         strict=tool.strict,

@@ -22,7 +22,7 @@ from pydantic_core.core_schema import ErrorType
 
 from streamkit.errors import StreamkitWarning, UsageError
 from streamkit.tools.context import ToolContext
-from streamkit.tools.json_schema import describe_missing, describe_surplus, find_problems, json_excerpt
+from streamkit.values.json_data import json_excerpt
 
 __all__ = [
     "FunctionKind",
@@ -376,6 +376,8 @@ def check_explicit_schema(tool: str, arguments: dict[str, Any], schema: dict[str
     Raises:
         InvalidArguments: they break the schema.
     """
+    from streamkit.tools.json_schema import find_problems  # pydantic validates most tools' arguments
+
     problems = find_problems(arguments, schema)
     if problems:
         raise InvalidArguments(_sentence(tool, problems))
@@ -393,6 +395,8 @@ def describe_error(details: dict[str, Any], schema: dict[str, Any], root: str) -
         schema: the schema of the value.
         root: what the value is called that has the error itself, such as "the arguments".
     """
+    from streamkit.tools.json_schema import describe_missing, describe_surplus  # few arguments are invalid
+
     first, *rest = details["loc"] or (root,)
     start = f"[{first}]" if isinstance(first, int) else str(first)
     path = start + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)

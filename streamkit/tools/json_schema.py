@@ -22,7 +22,8 @@ from typing import Any, TypeGuard
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from streamkit.values.schema_references import follow_reference, resolve_reference
+from streamkit.values.json_data import json_excerpt
+from streamkit.values.schemas import follow_reference, resolve_reference
 
 __all__ = [
     "accepts_null",
@@ -30,7 +31,6 @@ __all__ = [
     "describe_surplus",
     "drop_placeholder_nulls",
     "find_problems",
-    "json_excerpt",
 ]
 
 
@@ -62,15 +62,6 @@ def describe_surplus(path: str, value: Any, known: Iterable[str]) -> str:
     """Return the sentence for a property that the schema does not allow."""
     names = ", ".join(known)
     return _wrong(path, value, f"only: {names}" if names else "no such argument")
-
-
-def json_excerpt(value: Any) -> str:
-    """Return a value as JSON of at most 80 characters, for a message."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=repr)
-    except (RecursionError, ValueError):
-        return "a value that is nested too deeply"
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _wrong(path: str, value: Any, expected: str) -> str:

@@ -32,8 +32,7 @@ from streamkit.tools.function import (
     object_schema,
     warn_of_unclear,
 )
-from streamkit.tools.json_schema import drop_placeholder_nulls, json_excerpt
-from streamkit.tools.strict_schema import check_strict
+from streamkit.values.json_data import json_excerpt
 
 __all__ = ["ApprovalPolicy", "Describe", "Tool", "ToolOptions", "ToolState", "describe_call", "tool"]
 
@@ -202,6 +201,8 @@ class Tool(Generic[P, R]):
                 self._text_parameter = text_parameter(self.name, self.parameters)
             self.parameters = text_schema()
         if strict:
+            from streamkit.tools.strict_schema import check_strict  # few tools are strict
+
             check_strict(self.name, self.parameters)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -247,6 +248,8 @@ class Tool(Generic[P, R]):
         if replaced.kind != "function":
             check_custom(replaced.name, replaced.kind, replaced.grammar, has_schema=False, is_strict=replaced.strict)
         if replaced.strict:
+            from streamkit.tools.strict_schema import check_strict  # few tools are strict
+
             check_strict(replaced.name, replaced.parameters)
         return replaced
 
@@ -267,7 +270,11 @@ class Tool(Generic[P, R]):
             arguments = {names[0]: arguments}
         if not isinstance(arguments, dict):
             raise InvalidArguments(f"{self.name} takes its arguments as an object, not {json_excerpt(arguments)}")
-        values = drop_placeholder_nulls(arguments, self.parameters, self.parameters) if self.strict else arguments
+        values = arguments
+        if self.strict:
+            from streamkit.tools.json_schema import drop_placeholder_nulls  # few tools are strict
+
+            values = drop_placeholder_nulls(arguments, self.parameters, self.parameters)
         if self.kind == "custom":
             text = check_explicit_schema(self.name, values, self.parameters)[TEXT_FIELD]
             values = {self._text_parameter: text}

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from types import FunctionType
 from typing import Any, TypeAlias, Unpack, overload
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+
 from streamkit.errors import UsageError
 from streamkit.tools.custom import declared_name
-from streamkit.tools.json_schema import json_excerpt
 from streamkit.tools.tool import Tool, ToolOptions
+from streamkit.values.json_data import json_excerpt
 
 __all__ = [
     "AnyTool",
@@ -43,32 +43,35 @@ def to_tools(tools: Sequence[AnyTool]) -> dict[str, Tool]:
     Raises:
         UsageError: two have the same name, or one is neither a function nor a tool nor a declaration.
     """
-    if callable(tools) or isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+    is_list = isinstance(tools, list)  # a check of an abstract class takes longer
+    if not is_list and (callable(tools) or isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable)):
         raise UsageError(f"tools must be a list of functions and tools, not {tools!r}")
     by_name: dict[str, Tool] = {}
     for item in tools:
         # An object with a type, and Gemini's form, one name with settings (``{"googleSearch": {}}``). A bare schema
         # with a name is no declaration: most often it was meant as the description of a function.
-        if isinstance(item, Mapping) and (
+        if isinstance(item, Tool):
+            tool = item
+        elif isinstance(item, Mapping) and (
             isinstance(item.get("type"), str) or (len(item) == 1 and isinstance(next(iter(item.values())), Mapping))
         ):
             declared = _to_declared_tool(item, by_name)
             by_name[declared.name] = declared
             continue
-        if not callable(item):
+        elif callable(item):
+            tool = _to_function_tool(item)
+        else:
             raise UsageError(
                 f"tools must be functions or tools, not {json_excerpt(item)}; make one of a JSON schema with"
                 " Tool(function, name=..., description=..., parameters=...); a provider declaration has a type"
             )
-        tool = item if isinstance(item, Tool) else _to_function_tool(item)
         if tool.name in by_name:
             raise UsageError(f"two tools have the name {tool.name!r}; rename one of them with tool(f, name=...)")
         by_name[tool.name] = tool
     return by_name
 
 
-@dataclass(frozen=True, slots=True)
-class _FunctionTool:
+class _FunctionTool(Struct, frozen=True):
     """The tool of a function, without the function, which it would keep alive, and what it was made from."""
 
     tool: Tool
@@ -275,6 +278,8 @@ _SHOWN = 100  # characters of the unknown name in a message
 
 def sort_by_similarity(name: str, known: Iterable[str]) -> list[str]:
     """Return the known names, the most similar to *name* first; case, and what follows 64 characters, are ignored."""
+    from difflib import SequenceMatcher  # few names are unknown
+
     names = list(known)
     compared, rest = names[:_COMPARED_NAMES], names[_COMPARED_NAMES:]
     matcher = SequenceMatcher(None, autojunk=False)

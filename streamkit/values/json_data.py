@@ -11,12 +11,14 @@ not import pydantic, so that code that needs no models does not load it.
 
 from __future__ import annotations
 
+import json
 import math
 from binascii import b2a_base64
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
+from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -31,6 +33,8 @@ __all__ = [
     "bytes_as_text",
     "copy_with",
     "describe_object",
+    "is_plain_json",
+    "json_excerpt",
     "object_fields",
     "safe_text",
     "to_json_data",
@@ -64,6 +68,29 @@ def to_json_data(value: Any, convert: Convert, *, deepest: int, read_text: Calla
         read_text: applied to every text; default: texts stay unchanged.
     """
     return _Conversion(convert, deepest, read_text).data(value)
+
+
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+_TEXT: Final = frozenset({str})
+
+
+def is_plain_json(value: Any) -> bool:
+    """Return True for an object or a list of texts, finite numbers, true, false, null, and more of these.
+
+    It is a cheap first look: any other value may be JSON data, too.
+    """
+    left = [value]
+    for each in left:
+        if each.__class__ is dict and _TEXT.issuperset(map(type, each)):
+            values: Iterable[Any] = each.values()
+        elif each.__class__ is list:
+            values = each
+        else:
+            return False
+        if not _PLAIN.issuperset(map(type, values)):
+            others = [item for item in values if item.__class__ not in _PLAIN]
+            left += [item for item in others if item.__class__ is not float or not math.isfinite(item)]
+    return True
 
 
 class _Conversion:
@@ -195,6 +222,15 @@ def describe_object(value: Any) -> str:
 _set = object.__setattr__  # that of a model validates
 
 
+def json_excerpt(value: Any) -> str:
+    """Return a value as JSON of at most 80 characters, for a message."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except (RecursionError, ValueError):
+        return "a value that is nested too deeply"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def copy_with(model: AnyModel, /, **fields: Any) -> AnyModel:
     """Return a copy of a model with other values of declared fields, which are not checked.
 
@@ -237,13 +273,17 @@ class TaggedJson:
         hides_exceptions: bool = False,
     ) -> None:
         self._union = union
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(union)
         self._types = frozenset(kind.__struct_config__.tag for kind in get_args(union))
         self._plain = plain
         self._replaced = replaced
         self._dropped = dropped
         self._rewritten = rewritten or {}
         self._hides_exceptions = hides_exceptions
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        """The decoder of the union, which takes longer to build than the module to import; few programs read lines."""
+        return msgspec.json.Decoder(self._union)
 
     def encode(self, value: Any) -> bytes:
         """Return a struct as one line of JSON, ``type`` first; never raise for what its fields contain."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["FOREIGN", "OWN", "POSSIBLE", "RateMessage", "Rating", "rate_parts"]
+__all__ = ["FOREIGN", "OWN", "POSSIBLE", "RateMessage", "Rating", "rate_as_possible", "rate_parts"]
 
 Rating: TypeAlias = Literal[0, 1, 2]
 FOREIGN: Rating = 0
@@ -18,6 +18,11 @@ POSSIBLE: Rating = 1
 OWN: Rating = 2
 #: Rates one message. It must not raise, whatever the message contains.
 RateMessage: TypeAlias = Callable[[Mapping[str, Any]], Rating]
+
+
+def rate_as_possible(message: Mapping[str, Any]) -> Rating:
+    """Return the rating of any message by a format of which nothing is declared."""
+    return POSSIBLE
 
 
 def rate_parts(content: Any, rate: Callable[[Mapping[str, Any]], Rating]) -> Rating:

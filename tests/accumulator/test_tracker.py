@@ -346,6 +346,7 @@ def call(
     if arguments:
         added.append(arguments)
     added.ended = ended
+    index.calls.append(added)
     index.add(added, opening)
     return added
 
@@ -454,7 +455,7 @@ def describe(resolution: Resolution, calls: list[ToolCallBuilder]) -> str:
     ("state", "delta", "expected"), [row[1:] for row in RESOLUTIONS], ids=[row[0] for row in RESOLUTIONS]
 )
 def test_resolve(state: list[tuple[dict[str, Any], str]], delta: dict[str, Any], expected: str) -> None:
-    index = CallIndex(reuses_slots=True)
+    index = CallIndex([], reuses_slots=True)
     calls = [call(index, chunk(**opening), arguments) for opening, arguments in state]
     indexes = (dict(index.by_id), dict(index.by_key), dict(index.by_position))
     text = delta.get("args") or delta.get("arguments_delta") or ""
@@ -464,14 +465,14 @@ def test_resolve(state: list[tuple[dict[str, Any], str]], delta: dict[str, Any],
 
 
 def test_resolve_without_slot_reuse_continues_the_call_of_the_key() -> None:
-    index = CallIndex(reuses_slots=False)
+    index = CallIndex([], reuses_slots=False)
     first = call(index, chunk(**KEYED), CLOSED)
     assert index.resolve(chunk(key=0, args=CLOSED), CLOSED) == Existing(first)
     assert index.resolve(chunk(key=0, name="g"), "") == Existing(first)
 
 
 def test_resolve_returns_an_ended_call_as_the_one_that_an_orphan_names() -> None:
-    index = CallIndex(reuses_slots=True)
+    index = CallIndex([], reuses_slots=True)
     ended = call(index, chunk(id="a", **KEYED), CLOSED, ended=True)
     assert index.resolve(chunk(key=0, arguments_delta="1"), "1") == Orphan(ended)
     assert index.resolve(chunk(id="a", arguments_delta="1"), "1") == Orphan(ended)
@@ -479,7 +480,7 @@ def test_resolve_returns_an_ended_call_as_the_one_that_an_orphan_names() -> None
 
 
 def test_resolve_returns_a_repeat_while_one_is_pending() -> None:
-    index = CallIndex(reuses_slots=True)
+    index = CallIndex([], reuses_slots=True)
     first = call(index, chunk(**KEYED), CLOSED)
     assert first.is_object_closed()
     first.begin_repeat()
@@ -489,7 +490,7 @@ def test_resolve_returns_a_repeat_while_one_is_pending() -> None:
 
 
 def test_a_late_id_and_a_further_key_are_added_to_the_call_they_were_assigned_to() -> None:
-    index = CallIndex(reuses_slots=True)
+    index = CallIndex([], reuses_slots=True)
     first, second = (call(index, chunk(name="f", key=key)) for key in (0, 1))
     index.add_identifiers(first, chunk(id="late", key=0))
     index.add_identifiers(first, chunk(id="late", key=1))

@@ -120,6 +120,18 @@ def test_a_connection_without_a_whole_request_ends(sent: bytes) -> None:
     assert made.requests == []
 
 
+@pytest.mark.parametrize("asked", [b"Upgrade: h2c", b"upgrade:TLS/1.2", b"Upgrade: foo, h2c"])
+def test_a_request_that_asks_for_another_protocol_keeps_its_body(asked: bytes) -> None:
+    """Java's HttpClient asks each server without TLS for HTTP/2. httptools leaves its body to the other protocol."""
+    head = b"POST / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\ncontent-length: 5\r\nhost: h\r\n"
+    data = head + b"HTTP2-Settings: AAEA\r\n" + asked + b"\r\n\r\nhello"
+    with served() as made, connected(made) as connection:
+        connection.sendall(data)
+        assert read(connection, b"bytes").endswith(b"\r\n\r\n5 bytes")
+        connection.sendall(GET)
+        assert read(connection, b"bytes").endswith(b"\r\n\r\n0 bytes")
+
+
 def test_a_trickle_of_empty_lines_does_not_keep_a_connection() -> None:
     """They begin no request, and stop uvicorn's timer of idle connections."""
     with served(head_time=0.2) as made, connected(made) as connection:

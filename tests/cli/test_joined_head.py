@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from waiting import PATIENCE
 
 from streamkit.cli import joined_head as joined_head
-from streamkit.cli.joined_head import JoinedHeadProtocol
+from streamkit.cli.joined_head import ConnectionLimits, JoinedHeadProtocol
 from streamkit.cli.serving import listen, served_in_thread
 
 
@@ -147,7 +147,9 @@ def fed(*parts: bytes) -> list[bytes | str]:
     async def main() -> list[bytes | str]:
         config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None, http=JoinedHeadProtocol)
         config.load()
-        protocol = JoinedHeadProtocol(config, uvicorn.server.ServerState(), app_state={})
+        protocol = JoinedHeadProtocol(
+            config, uvicorn.server.ServerState(), app_state={}, limits=ConnectionLimits(), waiting={}
+        )
         transport = Connection()
         protocol.connection_made(transport)
         for part in parts:

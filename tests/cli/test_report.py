@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,26 @@ def test_facts_name_no_file_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixt
     (folder / "x.exchange.json").write_text('{"response": "../outside.txt", "provider": "anthropic"}')
     assert main(["report", str(folder), "-o", str(tmp_path / "page.html")]) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.parametrize("name", ["x.response.sse", "x.request.json", "plain.sse"])
+def test_a_link_to_a_file_elsewhere_is_no_part_of_a_recording(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The report, which is passed on, had the file of the reader."""
+    (tmp_path / "outside.txt").write_bytes(STREAM)
+    folder = tmp_path / "rec"
+    folder.mkdir()
+    (folder / name).symlink_to(tmp_path / "outside.txt")
+    page = tmp_path / "page.html"
+    assert main(["report", str(folder), "-o", str(page)]) == 2
+    if not name.startswith("plain"):
+        facts = {name.split(".")[1]: name, "provider": "anthropic"}
+        (folder / "x.exchange.json").write_text(json.dumps(facts))
+        assert main(["report", str(folder), "-o", str(page)]) == 2
+        assert f"{name} is a link to another file, which is not followed" in capsys.readouterr().err
+    assert not page.exists()
 
 
 @pytest.mark.parametrize(

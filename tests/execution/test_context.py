@@ -25,7 +25,7 @@ from streamkit.errors import UnknownProvider
 from streamkit.execution.round.round import build_assistant_content
 from streamkit.execution.round.thread_update import FormatCallbacks, build_thread_update
 from streamkit.history import ImageBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.providers.provider import Provider
+from streamkit.providers.rendering.message_renderer import MessageRenderer
 
 
 def look(at: str) -> str:
@@ -84,15 +84,15 @@ def test_given_messages_of_any_form_make_a_request() -> None:
 
 @pytest.fixture
 def renders(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of contents of every call of ``Provider.render``."""
+    """The number of contents, each time that some are rendered."""
     counted: list[int] = []
-    original = Provider.render
+    original = MessageRenderer.extend
 
-    def count(self: Provider, contents: Any, **options: Any) -> Any:
-        counted.append(len(contents))
-        return original(self, contents, **options)
+    def count(self: MessageRenderer[Any], contents: Any) -> None:
+        counted.extend([len(contents)] if contents else [])
+        original(self, contents)
 
-    monkeypatch.setattr(Provider, "render", count)
+    monkeypatch.setattr(MessageRenderer, "extend", count)
     return counted
 
 

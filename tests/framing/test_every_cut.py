@@ -235,3 +235,25 @@ def test_the_judge_reads_what_was_written(values: list[Any], end: bytes) -> None
     stream = b"".join(b"data: " + json.dumps(value, ensure_ascii=False).encode() + end * 2 for value in values)
     last = assert_every_cut("sse", stream, ways_of(stream))
     assert [json.loads(payload) for _, payload in last.frames] == values
+
+
+_MESSAGES = [encode_message({":event-type": "a", ":message-type": "event"}, b'{"x": %d}' % x) for x in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("framing", "frames"),
+    [
+        ("sse", [b"data: " + ONE + b"\n\n"] * 3),
+        ("sse", [b"event: a\r\ndata: " + ONE + b"\r\n\r\n"] * 3),
+        ("ndjson", [ONE + b"\n"] * 3),
+        ("event_stream", _MESSAGES),
+    ],
+)
+def test_a_read_of_one_usual_frame_is_taken_whole(framing: str, frames: list[bytes]) -> None:
+    framer = framer_for(framing)
+    taken = framer.feed(frames[0])
+    for frame in frames[1:]:
+        payload = framer.take(frame)
+        assert payload is not None
+        taken.append((framer.name, payload))
+    assert taken == framer_for(framing).feed(b"".join(frames))

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
+from msgspec import structs
 from shared_data import CONFORMANCE_CASES, recorded_streams
 
 from streamkit import providers
@@ -139,7 +140,7 @@ def encode_parts(parts: Sequence[Any], provider: str, framing: str = "own") -> l
     """
     traits = providers.get(provider).traits
     if framing != "own":
-        traits = replace(traits, framing=framing)  # type: ignore[arg-type]
+        traits = structs.replace(traits, framing=framing)  # type: ignore[arg-type]
     frames = []
     for part in parts:
         data = part_bytes(part)

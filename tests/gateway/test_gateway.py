@@ -416,6 +416,13 @@ def test_a_refusal_has_the_status_the_message_and_the_headers_in_the_clients_wor
     assert response.json()["error"]["code"] == "rate_limit_exceeded"
 
 
+@pytest.mark.parametrize(("given", "sent"), [("1234567", "1234567"), ("2.5", "2.5"), ("1" + 20 * "0", "1" + 20 * "0")])
+def test_a_long_time_to_wait_is_a_number_of_http(given: str, sent: str) -> None:
+    """It was sent as 1.23457e+06."""
+    response = ask(Gateway(upstream(refused(429, LIMITED, **{"retry-after": given}))))
+    assert response.headers["retry-after"] == sent
+
+
 @pytest.mark.parametrize(("client", "limits"), [("anthropic", LIMITS["anthropic"]), ("openai_chat", {})])
 def test_a_refusal_says_what_remains_and_whether_it_is_worth_another_try(client: str, limits: dict[str, str]) -> None:
     """The SDKs of Anthropic and OpenAI read ``x-should-retry`` before the status."""

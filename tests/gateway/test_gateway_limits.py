@@ -9,6 +9,7 @@ import re
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -36,7 +37,11 @@ def answer(provider: str) -> bytes:
 
 
 def gateway(
-    provider: str = "anthropic", *, failure: Exception | None = None, **options: Any
+    provider: str = "anthropic",
+    *,
+    failure: Exception | None = None,
+    models: Mapping[str, str] = MappingProxyType({}),
+    **options: Any,
 ) -> tuple[Gateway, list[UpstreamRequest], list[Exchange]]:
     """Return a gateway over one upstream, the requests of the upstream, and the reports."""
     requests: list[UpstreamRequest] = []
@@ -49,7 +54,7 @@ def gateway(
             raise failure
         yield [answer(provider)]
 
-    upstream = Upstream(provider=provider, ask=ask, endpoint="http://upstream.internal:9")
+    upstream = Upstream(provider=provider, ask=ask, endpoint="http://upstream.internal:9", models=models)
     return Gateway(upstream, report=reports.append, **options), requests, reports
 
 
@@ -222,6 +227,31 @@ def test_a_model_that_is_another_path_of_the_upstream_is_refused(provider: str, 
     assert "is no name of a model" in responses[0].json()["error"]["message"]
     assert len(responses[0].content) < 500
     assert requests == []
+
+
+@pytest.mark.parametrize("models", [{}, {"*": "m"}])
+def test_a_long_name_of_a_model_is_refused(models: Mapping[str, str]) -> None:
+    """Chat Completions repeats the client's name in every chunk: one of 1 MB made 300 deltas 300 MB."""
+    app, requests, _ = gateway("openai_chat", models=models)
+    name = {**QUESTION, "model": "m" * 2049}
+    responses = run(app, ("POST", "/v1/chat/completions"), ("POST", PATH), ("POST", "/api/chat"), json=name)
+    assert [response.status_code for response in responses] == [400] * 3
+    assert requests == []
+
+
+def test_a_long_name_of_the_upstreams_model_is_not_repeated() -> None:
+    """With an upstream of the client's wire the client gets the upstream's name."""
+    live = writer("openai_chat", response_id="r", model="m" * 100_000)
+    events = (ResponseStarted("r", "m"), *[Text("x", block=0)] * 20, Finished("stop"))
+
+    @asynccontextmanager
+    async def ask(request: UpstreamRequest) -> AsyncIterator[list[bytes]]:
+        yield [*map(live.write, events), live.close()]
+
+    app = Gateway(Upstream(provider="openai_chat", ask=ask))
+    (response,) = run(app, ("POST", "/v1/chat/completions"), json={**QUESTION, "stream": True})
+    assert b"mmm" in response.content
+    assert len(response.content) < 100_000
 
 
 @pytest.mark.anyio

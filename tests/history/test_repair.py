@@ -24,7 +24,7 @@ from streamkit.history import (
     repair,
 )
 from streamkit.history.pairing import NO_RESULT
-from streamkit.history.repair import _is_valid, _Repairer
+from streamkit.history.repair import HistoryCheck, _Repairer
 from streamkit.ids import is_canonical
 
 
@@ -545,7 +545,7 @@ def test_a_history_that_needs_no_search_is_one_that_the_search_leaves_unchanged(
     for content in contents:
         repairer.read(content)
     searched = repairer.result()
-    if _is_valid(contents):
+    if HistoryCheck().read(contents, is_end=True):
         assert searched.changes == []
         assert all(map(is_, searched.contents, contents))
         assert len(searched.contents) == len(contents)

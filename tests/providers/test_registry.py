@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared_data import recorded_streams
 
 from streamkit import UsageError, detect, providers
-from streamkit.json_text import parse_partial_object
+from streamkit.json_text import reader
 from streamkit.providers.decoding import decoding, detection
 
 HEAD = 512
@@ -150,7 +150,7 @@ def test_detection_decodes_a_chunk_once_for_all_providers(data: bytes, monkeypat
         return counting
 
     monkeypatch.setattr(detection, "read_json", count(decoding.read_json))
-    monkeypatch.setattr(detection, "parse_partial_object", count(parse_partial_object))
+    monkeypatch.setattr(reader, "parse_partial_object", count(reader.parse_partial_object))
     assert detect(data) is not None
     assert len(decoded) == 1
     assert len(decoded[0]) <= detection.HEAD_SIZE

@@ -748,3 +748,16 @@ def test_a_body_joins_its_deltas_once(target: str, monkeypatch: pytest.MonkeyPat
     turn.close()
     assert turn.text == "part of a text" * 4
     assert arguments(turn) == [{"a": "part of a text"}]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("is_same_wire", [False, True])
+def test_long_facts_about_a_response_do_not_multiply_it(target: str, is_same_wire: bool) -> None:
+    """A name of 1 MB, repeated in each of 300 chunks, made a stream of 300 MB."""
+    names = ("created", "service_tier", "system_fingerprint", "provider", "createTime", "modelStatus", "created_at")
+    facts = dict.fromkeys(names, "f" * 100_000) if is_same_wire else {}
+    writer = streamkit.writer(target)
+    provider = target if is_same_wire else "third"
+    writer.write(ResponseStarted("i" * 100_000, "m" * 100_000, provider=provider, metadata=facts))
+    deltas = [writer.write(Text("x", block=0)) for _ in range(50)]
+    assert max(map(len, deltas)) < 10_000

@@ -410,6 +410,28 @@ async def test_the_body_is_read_to_its_end_if_it_ends_at_once(endless: bool, end
     assert response.closed
 
 
+class Flood(Body):
+    """A response whose body always has more, so that nothing waits and no cancellation is delivered."""
+
+    size = 0
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        yield as_bytes(answer("Hi."))[0]
+        while True:
+            self.size += 65_536
+            yield b":" + b" " * 65_534 + b"\n"
+
+
+async def test_a_body_that_never_waits_is_left() -> None:
+    """It was read on for 10,922 parts after the reader had left: minutes, in which the upstream was asked on."""
+    response = Flood(endless=True)
+    reader = read(new_turn(), response)
+    await anext(aiter(reader))
+    await reader.aclose()
+    assert response.size <= 1_000_000
+    assert response.closed
+
+
 # ---------------------------------------------------------------- errors of the program, and errors that nobody reads
 
 

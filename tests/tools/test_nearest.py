@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -32,7 +33,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             sizes.append(len(b))
             super().set_seq2(b)
 
-    monkeypatch.setattr(nearest, "SequenceMatcher", Recording)
+    monkeypatch.setattr(difflib, "SequenceMatcher", Recording)
     return sizes
 
 

@@ -50,7 +50,6 @@ __all__ = [
     "StoredCall",
     "StoredResult",
     "StoredUsage",
-    "find_added",
     "parse_entry",
 ]
 
@@ -83,7 +82,7 @@ StoredUsage: TypeAlias = Annotated[Usage, *_struct(Usage)]
 class StoredResult(BaseModel):
     """A result without its call, as data."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", defer_build=True)
 
     call_id: str  #: the canonical id of the call
     status: ResultStatus  #: as in ``ToolResult``
@@ -118,7 +117,7 @@ def _check_version(value: Any) -> str:
 
 
 class _Entry(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", defer_build=True)
 
     version: Annotated[str, BeforeValidator(_check_version)] = "1.0"
     run_key: Annotated[str, Field(min_length=1)]
@@ -140,7 +139,7 @@ class _RequestPart(_Entry):
 class HistoryChange(BaseModel):
     """What replaces a part of a conversation, as a hook has changed it."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", defer_build=True)
 
     start: Annotated[int, Field(ge=0)]  #: how many contents before it stay
     stop: Annotated[int, Field(ge=0)]  #: the number of the first content after it that stays
@@ -164,17 +163,6 @@ class HistoryChange(BaseModel):
 
 def _is_same(one: Content, other: Content) -> bool:
     return one is other or one == other
-
-
-def find_added(before: Sequence[Content], after: Sequence[Content]) -> int:
-    """Return where the contents begin that were added at the end of a conversation; its length if none were."""
-    if not before:
-        return 0
-    for is_last in (lambda content: content is before[-1], lambda content: content == before[-1]):
-        for number in range(len(after), 0, -1):
-            if is_last(after[number - 1]):
-                return number
-    return len(after)
 
 
 class RequestEntry(_RequestPart):
@@ -346,7 +334,9 @@ RunEntry: TypeAlias = (
     RequestEntry | ResponseEntry | ApprovalEntry | StartEntry | ResultEntry | ResumeEntry | MessageEntry | NestedEntry
 )
 
-_entries: TypeAdapter[RunEntry] = TypeAdapter(Annotated[RunEntry, Field(discriminator="type")])
+_entries: TypeAdapter[RunEntry] = TypeAdapter(
+    Annotated[RunEntry, Field(discriminator="type")], config=ConfigDict(defer_build=True)
+)
 
 
 def parse_entry(data: str | bytes) -> RunEntry:

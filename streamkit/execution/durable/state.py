@@ -83,7 +83,7 @@ class RunState(BaseModel):
             ``dump(key)`` signs with the state. It is ``run.metadata`` of the run that paused, and of a resumed one.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", defer_build=True)
 
     version: Literal[1] = 1
     run_key: Annotated[str, Field(min_length=1)]

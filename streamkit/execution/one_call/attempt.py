@@ -16,13 +16,13 @@ import threading
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
 import anyio
 import anyio.lowlevel
+from msgspec import Struct, field
 
 from streamkit.calls import ErrorCause, ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
@@ -71,8 +71,7 @@ AroundCall: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[Any]]], Await
 _GRACE = 0.2
 
 
-@dataclass(slots=True, eq=False)
-class ToolAttempt:
+class ToolAttempt(Struct, eq=False):
     """One attempt to run a call."""
 
     prepared: PreparedCall  #: the call
@@ -83,15 +82,15 @@ class ToolAttempt:
     around_call: AroundCall | None = None
     number: int = 1  #: of the attempt, from 1; ``ToolContext.attempt``
     fence: int | None = None  #: the number of the claim on a durable run
-    thread: WorkerThread | None = field(default=None, init=False)  #: that of a synchronous tool, once it was started
-    is_canceled: bool = field(default=False, init=False)  #: ``cancel`` was called
-    is_abandoned: bool = field(default=False, init=False)  #: its thread did not stop when it should have
+    thread: WorkerThread | None = None  #: that of a synchronous tool, once it was started
+    is_canceled: bool = False  #: ``cancel`` was called
+    is_abandoned: bool = False  #: its thread did not stop when it should have
     #: it has its result or was canceled; its thread may continue, but reports nothing more
-    is_over: bool = field(default=False, init=False)
+    is_over: bool = False
     #: the result; None before it has one, and if it was canceled
-    result: ToolResult | None = field(default=None, init=False)
+    result: ToolResult | None = None
     # The scope of the tool, for its time limit and to cancel it alone. ``CancelScope()`` initializes it twice.
-    _scope: anyio.CancelScope = field(default_factory=partial(anyio.move_on_after, None), init=False)
+    _scope: anyio.CancelScope = field(default_factory=partial(anyio.move_on_after, None))
 
     def cancel(self) -> None:
         """Cancel the tool, also before it runs. The attempt ends without an exception, and without a result."""

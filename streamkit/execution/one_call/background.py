@@ -24,13 +24,12 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-from anyio import from_thread
 from anyio.lowlevel import current_token
+from msgspec import Struct, field
 
 from streamkit.calls import CallRef
 from streamkit.events import Event, StatePatch, ToolProgress
@@ -155,24 +154,24 @@ class CallTasks:
         self._failed = failed
         self._context = contextvars.copy_context()  # a task inherits that of its starter, which may be another call's
         self._deadline = anyio.current_effective_deadline()
-        self._run_call = self._run_one if self._deadline == math.inf else self._run_in_time
-        self._event_loop = asyncio_event_loop()
+        self.event_loop: asyncio.AbstractEventLoop | None = asyncio_event_loop()  # None on trio
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by number: those that have not ended in order, on asyncio
         self._started = 0
         self._running = 0  # how many have not ended, on trio
-        self._ended = anyio.Event()  # set when the last one has ended once closed, on trio
+        self._ended: anyio.Event | None = None  # set when the last one has ended, on trio
         self._to_begin: deque[int] = deque()  # positions of started calls whose tasks have not begun, on trio
-        self.is_closed = False  # no further call starts, nor one whose task has not begun
+        self.is_cancelled: bool = self._deadline == -math.inf  # that task is, at the creation of this object
+        self.is_closed: bool = False  # no further call starts, nor one whose task has not begun
 
     def start(self, position: int) -> None:
         """Start a call; do nothing once closed."""
         if self.is_closed:
             return
-        if self._event_loop is not None:
+        if self.event_loop is not None:
             # Not by the event loop's factory: an eager one would run the tool here, at the end of another call.
             self._started = number = self._started + 1
-            work, context = self._run_call(position, number), self._context.copy()
-            self._tasks[number] = asyncio.Task(work, loop=self._event_loop, context=context)
+            work = self._run_call(position, number)
+            self._tasks[number] = asyncio.Task(work, loop=self.event_loop, context=self._context.copy())
         else:
             import trio  # only where it is running already
 
@@ -187,9 +186,10 @@ class CallTasks:
         while self._running or pending:
             try:
                 with anyio.CancelScope(shield=True):
-                    if self._event_loop is not None:
+                    if self.event_loop is not None:
                         _, pending = await asyncio.wait(pending)
                     else:
+                        self._ended = anyio.Event()
                         await self._ended.wait()
             except asyncio.CancelledError as error:  # asyncio's own cancel() ignores shields
                 interruption = error
@@ -207,7 +207,7 @@ class CallTasks:
             pass  # a failure that was reported, or trio's report that a tool has left its task in disorder
         finally:
             self._running -= 1
-            if self.is_closed and not self._running:
+            if self._ended is not None and not self._running:
                 self._ended.set()
 
     async def _run_in_order(self, position: int) -> None:
@@ -216,7 +216,10 @@ class CallTasks:
         self._to_begin.popleft()
         await self._run_call(position)
 
-    async def _run_in_time(self, position: int, number: int = 0) -> None:
+    def _run_call(self, position: int, number: int = 0) -> Coroutine[Any, Any, None]:
+        return (self._run_one if self._deadline == math.inf else self._run_in_time)(position, number)
+
+    async def _run_in_time(self, position: int, number: int) -> None:
         has_ended = False
         try:
             with anyio.CancelScope(deadline=self._deadline) as scope:
@@ -228,7 +231,7 @@ class CallTasks:
                 raise
             # The event loop's report that a tool has left its task in disorder.
 
-    async def _run_one(self, position: int, number: int = 0) -> None:
+    async def _run_one(self, position: int, number: int) -> None:
         if not self.is_closed:
             try:
                 await self._run(position)
@@ -240,16 +243,14 @@ class CallTasks:
         self._tasks.pop(number, None)  # the task ends here; a callback at its end would cost one of the event loop
 
 
-@dataclass(slots=True, eq=False)
-class _CoalescedProgress:
+class _CoalescedProgress(Struct, eq=False):
     """An unread progress report. A newer one may replace its value."""
 
     call: CallRef
     value: Any
 
 
-@dataclass(slots=True, eq=False)
-class EventQueue:
+class EventQueue(Struct, eq=False):
     """A queue of events for one reader. Writing never waits.
 
     Its size is bounded: a call has a fixed number of events other than progress, and of progress at most
@@ -374,6 +375,8 @@ class WorkerThread:
 
         Do nothing if the event loop has ended.
         """
+        from anyio import from_thread  # few tools that are not async report anything
+
         with suppress(RuntimeError):  # RunFinishedError, or the event loop is closing
             from_thread.run_sync(function, *args, token=self._token)
 
@@ -399,6 +402,7 @@ class WorkerThread:
             self._value = self._function()
         except BaseException as error:  # result() raises it
             self._error = error
+        del self._function  # a tool's refers to this object, which would be left to the garbage collector
         self.alive = False
         with suppress(RuntimeError):  # the event loop has ended
             self._call_soon(self._finish)  # the thread ends at once; ``call_from_thread`` would wait

@@ -6,25 +6,28 @@ This module must not depend on how a stream is opened or read.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import isawaitable
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 import msgspec
+from msgspec import Struct
 
 from streamkit import providers
 from streamkit.calls import StreamError
 from streamkit.errors import UsageError
 from streamkit.execution.round.thread_update import ThreadUpdate
-from streamkit.history import Content, ToolCallBlock
-from streamkit.output import OutputType
+from streamkit.history import CacheMark, Content, ToolCallBlock
 from streamkit.providers.contract.rendered import IdPolicy, RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
 from streamkit.providers.registry import ProviderName
-from streamkit.providers.rendering import conversion
-from streamkit.providers.requests.request import CachePolicy, auto_mark, mark_contents, mark_tools
+from streamkit.providers.rendering.kept import Renderings, render_longer
+from streamkit.providers.requests.request import CachePolicy, auto_mark, mark_tools
 from streamkit.tools import OfferedTool, Tool, to_definitions
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = [
     "BeforeEveryRequest",
@@ -38,8 +41,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A provider, and the model and endpoint that are requested of it: one of the ``fallbacks`` of ``run_loop``.
 
     Attributes:
@@ -88,6 +90,7 @@ class RoundContext:
         output: the type of the run's structured output; None if it has none.
         cache: the marks that the request gets for the provider's cache, as for ``render_request``. They are in the
             request alone: ``thread`` has those of blocks. Messages that were given get none, only the tools.
+        renderings: what earlier rounds have rendered of the conversation, which the rendering of this one continues.
     """
 
     contents: list[Content]
@@ -102,6 +105,7 @@ class RoundContext:
     ids: IdPolicy = "origin"
     output: OutputType[Any] | None = None
     cache: CachePolicy = None
+    renderings: Renderings = field(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
         # A log must not contain ``deps`` (keys, connections) or the conversation.
@@ -112,15 +116,14 @@ class RoundContext:
     @cached_property
     def rendered(self) -> RenderedMessages:
         """The conversation in the provider's form. With a given thread, its own messages are the thread's."""
-        rendered = self._render(self.contents)
+        rendered = self._render(None)
         if self.messages is None:
             return rendered
         return msgspec.structs.replace(rendered, messages=self.messages, system=None)
 
-    def _render(self, contents: Sequence[Content]) -> RenderedMessages:
-        return conversion.render_messages(
-            contents, self.provider, ids=self.ids, model=self.model, endpoint=self.endpoint
-        )
+    def _render(self, mark: CacheMark | None) -> RenderedMessages:
+        options = RenderOptions(self.ids, self.model, self.endpoint)
+        return render_longer(self.renderings, self.contents, self.provider, options, mark)
 
     @cached_property
     def _rendered_for_request(self) -> RenderedMessages:
@@ -128,7 +131,7 @@ class RoundContext:
         mark = auto_mark(self.cache)
         if mark is None or self.messages is not None:
             return self.rendered
-        return self._render(mark_contents(self.contents, mark))
+        return self._render(mark)
 
     @property
     def thread(self) -> list[dict[str, Any]]:
@@ -156,15 +159,16 @@ class RoundContext:
     @property
     def render_options(self) -> RenderOptions:
         """How the messages of an update are rendered, which follow those of a ``thread``."""
-        used_ids = frozenset(self.provider.call_ids(self.messages or ()))
-        return RenderOptions(self.ids, self.model, self.endpoint, used_ids)
+        return RenderOptions(self.ids, self.model, self.endpoint, self._message_ids)
 
-    @property
-    def call_ids(self) -> set[str]:
+    @cached_property
+    def _message_ids(self) -> frozenset[str]:
+        return frozenset(self.provider.call_ids(self.messages or ()))
+
+    @cached_property
+    def call_ids(self) -> frozenset[str]:
         """The ids of all calls of the conversation; a new call must not get a canonical id among them."""
-        blocks = [block for content in self.contents for block in content.blocks]
-        known = {block.id for block in blocks if isinstance(block, ToolCallBlock)}
-        return known | self.provider.call_ids(self.messages or ())
+        return self._message_ids | _call_ids(self.contents)
 
     def with_target(self, target: Target) -> RoundContext:
         """Return the same context for another provider, model and endpoint."""
@@ -189,9 +193,20 @@ class RoundContext:
             fields["round"] = self.round + 1
             if self.tool_choice not in ("auto", "none"):
                 fields["tool_choice"] = None
+        # What the ids of the conversation are is found in what is new.
+        message_ids: frozenset[str] | None = self.__dict__.get("_message_ids")
+        if message_ids is not None:
+            new_ids = self.provider.call_ids(update.messages) if self.messages is not None else set()
+            fields["_message_ids"] = message_ids | new_ids
+            if "call_ids" in self.__dict__:
+                fields["call_ids"] = self.call_ids | new_ids | _call_ids(update.contents)
         context = object.__new__(type(self))  # dataclasses.replace() takes ten times as long
         context.__dict__.update(fields)
         return context
+
+
+def _call_ids(contents: Sequence[Content]) -> set[str]:
+    return {block.id for content in contents for block in content.blocks if isinstance(block, ToolCallBlock)}
 
 
 Stream = TypeVar("Stream")
@@ -204,8 +219,7 @@ CreateStream: TypeAlias = Callable[[RoundContext], Any]
 BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeEveryRequest:
+class BeforeEveryRequest(Struct, frozen=True):
     """A hook of ``before_follow_up`` that is called before the first request as well.
 
     Attributes:

@@ -9,7 +9,9 @@ It must not depend on who watches, on streams or on providers; ``executors`` is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -101,17 +103,17 @@ class Executor:
         self._approvals = approvals
         self._results = results
         self._pause_for_approval = pause_for_approval
-        self._wake = anyio.Event()
-        self._scope: anyio.CancelScope | None = None  # of all calls together, while they run
+        self._wake: anyio.Event | asyncio.Event | None = None  # set when a call may start, or nothing may be left to do
+        self._scope: anyio.CancelScope | None = None  # of all calls together, if their time is limited
         self._eager_calls: EagerCalls | None = None  # once a turn that is open is fed
         self._prepared: dict[int, PreparedCall] = {}  # by position
         self._attempts: dict[int, ToolAttempt] = {}  # of the calls that run, or are about to
         self._to_approve: list[tuple[int, PreparedCall]] = []  # requests for approval that have not started
         self._open_requests = 0  # those that have started and have not returned
         self._blocked_since: float | None = None  # by threads of earlier calls alone, on anyio's clock
-        self._defect: Exception | None = None  # what ``approve`` or ``checkpoint`` raised
+        # What ``approve`` or ``checkpoint`` raised, or a call's task: an interrupt.
+        self._failure: BaseException | None = None
         self._calls: CallTasks | None = None  # since they run
-        self._failure: BaseException | None = None  # what a call's task raised: an interrupt
         self._is_open = False  # all calls are known and scheduled
         self._is_over = False  # nothing runs any more
 
@@ -130,7 +132,7 @@ class Executor:
             if isinstance(prepared, PreparedCall):  # a call that does not fit gets its result when the turn has ended
                 self._prepared[item.index] = prepared
                 self._schedule.release(self, item.index)
-                self._wake.set()
+                self._notice()
         if self.round.turn.closed:
             self.open()
 
@@ -154,7 +156,7 @@ class Executor:
                 self._schedule_call(position, was_awaiting=stage == "awaiting_approval")
             elif stage != "running":
                 self._schedule.remove(self, position)
-        self._wake.set()
+        self._notice()
 
     async def run(self) -> None:
         """Run the calls until all have results, or the executor is paused or cancelled.
@@ -163,21 +165,25 @@ class Executor:
             Exception: what ``approve`` or ``checkpoint`` raised; then the other calls are cancelled, and all have
                 results.
         """
-        self._schedule.subscribe(self, lambda: self._wake.set())
+        self._schedule.subscribe(self, self._notice)
+        seconds, tools = self._options.timeouts.run, self._options.tools.values()
+        may_ask = self.round.awaits_approval or any(tool.approval == "ask" for tool in tools)
         try:
-            await anyio.lowlevel.checkpoint()  # nothing starts for a caller who is cancelled already
-            with anyio.move_on_after(self._options.timeouts.run) as self._scope:
-                async with anyio.create_task_group() as requests:
-                    self._calls = CallTasks(self._run_one, self._fail)
+            with nullcontext() if seconds is None else anyio.move_on_after(seconds) as self._scope:
+                async with anyio.create_task_group() if may_ask else nullcontext() as requests:
+                    self._calls = calls = CallTasks(self._run_one, self._stop)
                     try:
-                        await self._run_calls(self._calls, requests)
+                        await self._start_calls(calls, requests)
                     finally:
                         self._cancel_calls()
-                        await self._calls.wait()
+                        if requests is not None:
+                            requests.cancel_scope.cancel()  # those that are open after a failure
+                        await calls.wait()
         finally:
+            self._calls = None  # it refers to this object, which would be left to the garbage collector
             self.finalize()
-        if self._defect is not None:
-            raise self._defect
+        if self._failure is not None:
+            raise self._failure
 
     def finalize(self) -> None:
         """Give every open call its result, unless paused, and build the update. Idempotent."""
@@ -254,71 +260,64 @@ class Executor:
             self._stop(error)
         finally:
             self._open_requests -= 1
-            self._wake.set()
+            self._notice()
 
     # ---------------------------------------------------------------- which call is next
 
-    async def _run_calls(self, calls: CallTasks, requests: TaskGroup) -> None:
+    async def _start_calls(self, calls: CallTasks, requests: TaskGroup | None) -> None:
         """Start calls, and requests for approval in tasks of *requests*, until nothing is left to do."""
         if self.round.closed:
             self.open()
-        while True:
-            if self._failure is not None:
-                raise self._failure
-            # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
+        if calls.is_cancelled:  # nothing starts for a caller who is cancelled already
             await anyio.lowlevel.checkpoint_if_cancelled()
-            if self._wake.is_set():
-                self._wake = anyio.Event()
+        while self._failure is None:
             for position, prepared in self._to_approve:
+                assert requests is not None  # noqa: S101 - a tool asks
                 self._open_requests += 1
                 requests.start_soon(self._request_approval, position, prepared)
             self._to_approve.clear()
-            next_position = self._start_next()
-            if next_position is not None:
-                calls.start(next_position)
-                await anyio.lowlevel.checkpoint()  # calls start in their order, on trio too
-            elif self._is_open and not self._open_requests and not self._attempts and self._is_idle():
-                self.paused = bool(self.round.open_positions)
-                return
-            elif self._is_open and self._schedule.has_abandoned:
-                await self._wait_for_threads()
+            self._start_ready(calls)
+            if self._is_open and not self._open_requests and not self._attempts:
+                stages = {self.round.stage(position) for position in self.round.open_positions}
+                self.paused = stages == {"awaiting_result"}
+                if "awaiting_approval" in stages:  # no pause while a call waits for a place of other executions
+                    self.paused = not self._schedule.is_blocked_by_others(self)
+                if self.paused or not stages:
+                    return
+            self._wake = wake = anyio.Event() if calls.event_loop is None else asyncio.Event()  # the cheaper one
+            if self._is_open and self._schedule.has_abandoned:
+                await self._wait_for_threads(wake)
             else:
-                await self._wake.wait()
+                await wake.wait()
+            if self.round.is_complete:
+                return
+            # Woken and cancelled at once: nothing more may start, and cancelled requests for approval are no pause.
+            await anyio.lowlevel.checkpoint_if_cancelled()
 
-    def _start_next(self) -> int | None:
-        """Start the next call that may start now; return its position, or None."""
-        position = self._schedule.start_next(self)
-        if position is None:
-            return None
-        self._blocked_since = None
-        self.started.add(position)
-        prepared = self._prepared[position]
-        if self.round.closed:
-            self.round.start(position)
-        else:
-            self.round.start_early(prepared.call)
-        # Made here, so that the call can be cancelled: its task may start only later.
+    def _notice(self) -> None:
+        """Have the calls started that may start after a change."""
+        if self._wake is not None:
+            self._wake.set()
+
+    def _start_ready(self, calls: CallTasks) -> None:
+        """Start the calls that may start now, each in a task of its own."""
         options, run = self._options, self._options.run
-        number, fence = (1, None) if run is None else (run.attempt(prepared.call.id), run.fence)
-        self._attempts[position] = ToolAttempt(
-            prepared, options.deps, self.round.turn, self._report, options.around_call, number, fence
-        )
-        return position
+        while (position := self._schedule.start_next(self)) is not None:
+            self._blocked_since = None
+            self.started.add(position)
+            prepared = self._prepared[position]
+            if self.round.closed:
+                self.round.start(position)
+            else:
+                self.round.start_early(prepared.call)
+            # Made here, so that the call can be cancelled: its task may start only later.
+            number, fence = (1, None) if run is None else (run.attempt(prepared.call.id), run.fence)
+            self._attempts[position] = ToolAttempt(
+                prepared, options.deps, self.round.turn, self._report, options.around_call, number, fence
+            )
+            calls.start(position)
 
-    def _is_idle(self) -> bool:
-        """Return True if, with no call running, all calls have results or await what does not come from here.
-
-        Not if a call waits for the places of other executions: it will start when they end.
-        """
-        open_positions = self.round.open_positions
-        if not open_positions:
-            return True
-        stages = {self.round.stage(position) for position in open_positions}
-        if stages == {"awaiting_result"}:
-            return True
-        return "awaiting_approval" in stages and not self._schedule.is_blocked_by_others(self)
-
-    async def _wait_for_threads(self) -> None:
+    async def _wait_for_threads(self, wake: anyio.Event | asyncio.Event) -> None:
         """Wait until something has changed, beside threads that cannot be stopped.
 
         A call that only the threads of earlier calls keep from starting waits for them as long as it might run, and is
@@ -330,12 +329,12 @@ class Executor:
             tool = self._prepared[position].tool
             seconds = self._options.timeouts.call if tool.timeout is None else tool.timeout
         if position is None or seconds is None:
-            await self._wake.wait()
+            await wake.wait()
             return
         if self._blocked_since is None:
             self._blocked_since = anyio.current_time()
         with anyio.move_on_after(self._blocked_since + seconds - anyio.current_time()) as scope:
-            await self._wake.wait()
+            await wake.wait()
         if scope.cancelled_caught:
             self._schedule.remove(self, position)
             self._set_result(position, blocked_by_threads_result(self.round.calls[position]))
@@ -377,14 +376,11 @@ class Executor:
                 self._schedule.remove(self, position)
             if self._is_open and not self._is_over and self.round.stage(position) == "waiting":
                 self._schedule_call(position, was_awaiting=False)  # it ran with arguments that changed
-                self._wake.set()
-        if calls.is_closed:
-            return
-        following = None if self._schedule.is_shared else self._start_next()
-        if following is not None:
-            calls.start(following)
-        if following is None or self._schedule.can_start(self):
-            self._wake.set()
+                self._notice()
+        if not calls.is_closed and not self._schedule.is_shared:
+            self._start_ready(calls)
+        if not self._attempts or self._schedule.is_shared or self._schedule.has_abandoned:
+            self._notice()
 
     async def _may_start(self, position: int, recorder: ResultRecorder) -> bool:
         """Have the start of a call confirmed, and return True; if that raises, stop all calls."""
@@ -393,7 +389,7 @@ class Executor:
         except Exception as error:
             self.started.discard(position)
             self._stop(error)
-        return self._defect is None
+        return self._failure is None
 
     async def _record(self, result: ToolResult, recorder: ResultRecorder) -> None:
         """Record the result of a call that ran, before a conflicting call may start; if that raises, stop all calls."""
@@ -415,17 +411,11 @@ class Executor:
 
     # ---------------------------------------------------------------- stopping
 
-    def _stop(self, defect: Exception) -> None:
-        """Cancel all calls because ``approve`` or ``checkpoint`` has raised; ``run`` raises the same at the end."""
-        self._defect = self._defect or defect
-        if self._scope is not None:
-            self._scope.cancel()
-
-    def _fail(self, failure: BaseException) -> None:
-        """Cancel all calls because a call's task has raised; ``run`` raises the same."""
-        self._failure = failure
+    def _stop(self, failure: BaseException) -> None:
+        """Cancel all calls because ``approve``, ``checkpoint`` or a call's task has raised; ``run`` raises the same."""
+        self._failure = self._failure or failure
         self._cancel_calls()  # at once: after an interrupt asyncio cancels all tasks, in any order
-        self._wake.set()
+        self._notice()
 
     def _cancel_calls(self) -> None:
         """Cancel the calls that run, and start no other."""
@@ -436,9 +426,9 @@ class Executor:
 
     def _build_update(self) -> None:
         """Give every open call its result, and build the update."""
-        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._defect is None
+        is_timeout = self._scope is not None and self._scope.cancelled_caught and self._failure is None
         seconds = self._options.timeouts.run if is_timeout else None
-        for position in self.round.open_positions:
+        for position in [] if self.round.is_complete else self.round.open_positions:
             call, has_started = self.round.calls[position], position in self.started
             self._set_result(position, stopped_result(call, seconds, has_started=has_started))
         reported = len(self.warnings)

@@ -179,6 +179,16 @@ class Round:
         return [position for position, result in enumerate(self._results) if result is None]
 
     @property
+    def is_complete(self) -> bool:
+        """All calls are known and have results."""
+        return self.closed and None not in self._results
+
+    @property
+    def awaits_approval(self) -> bool:
+        """A call awaits approval."""
+        return "awaiting_approval" in self._stages
+
+    @property
     def results_so_far(self) -> list[ToolResult]:
         """The existing results, in call order; at first those of the calls that may not run."""
         return [result for result in self._results if result is not None]
@@ -317,10 +327,11 @@ class Round:
         """
         if not self.closed:
             raise UsageError("the turn is open: close() it before its calls are run")
-        if missing := self.open_positions:
-            raise UsageError(f"{len(missing)} of {len(self.calls)} calls have no result yet")
+        results = self.results_so_far
+        if missing := len(self.calls) - len(results):
+            raise UsageError(f"{missing} of {len(self.calls)} calls have no result yet")
         update = build_thread_update(
-            self.assistant, self.results_so_far, self._provider, self._layout, self._callbacks, self._options
+            self.assistant, results, self._provider, self._layout, self._callbacks, self._options
         )
         update.warnings[:0] = [*self._warnings, *warnings]
         return update

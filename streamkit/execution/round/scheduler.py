@@ -10,8 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from streamkit.errors import UsageError
 from streamkit.tools import Tool
@@ -22,8 +23,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True, eq=False)
-class _ScheduledCall:
+class _ScheduledCall(Struct, eq=False):
     """A call that has not ended, or has been given up and runs."""
 
     execution: _Execution
@@ -38,16 +38,15 @@ class _ScheduledCall:
         return self.order < other.order
 
 
-@dataclass(slots=True, eq=False)
-class _Execution:
+class _Execution(Struct, eq=False):
     """The calls of one owner that have not ended. Each list is in their order, and may be empty."""
 
     arrival: int
     waiting: int = 0  # how many are ready and have not started
-    calls: list[_ScheduledCall] = field(default_factory=list)
-    not_ready: dict[Tool, list[_ScheduledCall]] = field(default_factory=dict)
+    calls: list[_ScheduledCall] = []
+    not_ready: dict[Tool, list[_ScheduledCall]] = {}
     # Those that wait, by tool and ``in_turn``.
-    ready: dict[tuple[Tool, bool], list[_ScheduledCall]] = field(default_factory=dict)
+    ready: dict[tuple[Tool, bool], list[_ScheduledCall]] = {}
 
 
 class Scheduler:
@@ -93,7 +92,7 @@ class Scheduler:
         self._listeners.pop(owner, None)
         self.is_shared = len(self._listeners) > 1
         execution = self._executions.pop(owner, None)
-        if execution is not None:
+        if execution is not None and execution.calls:
             self.remove(owner, *[call.position for call in execution.calls])
 
     def add(self, owner: Hashable, position: int, tool: Tool, *, ready: bool = True, in_turn: bool = False) -> None:
@@ -131,8 +130,12 @@ class Scheduler:
 
     def remove(self, owner: Hashable, *positions: int) -> None:
         """Remove calls that have ended or will not run. Of an unknown call: do nothing."""
-        calls = [call for position in positions if (call := self._by_key.pop((owner, position), None)) is not None]
-        for call in calls:
+        has_removed = False
+        for position in positions:
+            call = self._by_key.pop((owner, position), None)
+            if call is None:
+                continue
+            has_removed = True
             execution = call.execution
             _delete(execution.calls, call)
             if not call.ready:
@@ -142,7 +145,7 @@ class Scheduler:
                 _delete(execution.ready[call.tool, call.in_turn], call)
                 execution.waiting -= 1
             self._free(call)
-        if calls:
+        if has_removed:
             self._notify(owner)
 
     def abandon(self, owner: Hashable, position: int, is_running: Callable[[], bool]) -> None:
@@ -216,6 +219,8 @@ class Scheduler:
         execution = self._executions.get(owner)
         if execution is None or not execution.waiting or self.running >= self.limit:
             return None
+        if len(self._by_key) == 1 and not self._abandoned:
+            return execution.calls[0]  # the only call: nothing can block it
         return _find_next(execution, {tool: calls[0] for tool, calls in self._by_tool.items()}, self._running_by_tool)
 
     def _mark_ready(self, call: _ScheduledCall) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -45,8 +44,7 @@ __all__ = [
 Messages: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class FormatCallbacks:
+class FormatCallbacks(msgspec.Struct, frozen=True):
     """The caller's functions that write messages; each replaces the provider's and returns one message or a list."""
 
     #: ``format_tool_call_for_thread(call, arguments)``: the assistant message of one call
@@ -121,8 +119,7 @@ ThreadLayout: TypeAlias = Literal["batched", "sequential"]
 _LAYOUTS = get_args(ThreadLayout)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadUpdate:
+class ThreadUpdate(msgspec.Struct, frozen=True):
     """What a round adds to the conversation.
 
     Attributes:
@@ -135,7 +132,7 @@ class ThreadUpdate:
     messages: list[dict[str, Any]]
     contents: list[Content]
     results: list[ToolResult]
-    warnings: list[StreamWarning] = field(default_factory=list)
+    warnings: list[StreamWarning] = []
 
 
 def decode_thread_update(data: Any) -> ThreadUpdate:
@@ -156,7 +153,7 @@ class _StoredUpdate(msgspec.Struct):
     messages: list[dict[str, Any]]
     contents: list[Any]
     results: list[ToolResult]
-    warnings: list[StreamWarning] = msgspec.field(default_factory=list)
+    warnings: list[StreamWarning] = []
 
 
 _NO_CALLBACKS = FormatCallbacks()
@@ -201,7 +198,9 @@ def build_thread_update(
     assistant, changed = _apply_approved_arguments(assistant, results)
     is_split = layout == "sequential" or callbacks.call is not None
     stays_together = reason_to_batch(assistant, provider) if is_split and len(results) > 1 else None
-    if layout == "sequential" and stays_together:
+    if len(results) == 1:
+        layout = "batched"  # the same, of one call
+    elif layout == "sequential" and stays_together:
         layout = "batched"
         warnings.append(StreamWarning("batched_instead", f"the calls were kept in one message: {stays_together}"))
     contents = _group(assistant, results, layout, changed)

@@ -12,12 +12,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
+from typing import TYPE_CHECKING
 
 from streamkit.calls import StreamWarning, ToolResult
 from streamkit.errors import UsageError
-from streamkit.execution.durable.entries import HistoryChange, RunEntry, find_added
-from streamkit.execution.durable.recorder import Checkpoint, Recorder
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeEveryRequest, RoundContext, check_hook
 from streamkit.execution.round.round import Round
@@ -25,6 +23,11 @@ from streamkit.execution.round.thread_update import ThreadUpdate
 from streamkit.execution.run.options import LoopOptions
 from streamkit.history import Content
 from streamkit.reading.turn import Turn
+
+if TYPE_CHECKING:
+    from streamkit.execution.durable.entries import HistoryChange, RunEntry
+    from streamkit.execution.durable.recorder import Checkpoint, Recorder
+    from streamkit.execution.durable.state import RunState
 
 __all__ = ["Conversation", "RunWarnings"]
 
@@ -99,6 +102,8 @@ class Conversation:
         self.deadline: float = inf  # when its time limit passes, by the event loop's clock; infinity without one
         self.recorder: Recorder | None = None  # makes the entries of the run; None if it has no ``checkpoint``
         if options.checkpoint is not None:
+            from streamkit.execution.durable.recorder import Recorder  # few runs are durable, and it has many models
+
             self.recorder = Recorder(options.checkpoint, run_key, self.layout)
         self.inbox: deque[Content] = deque()  # what was sent to the run and not added to the conversation
         self._is_closed = False  # nothing can be sent any more
@@ -222,7 +227,7 @@ class Conversation:
         base = self._base
         added: list[Content] = []
         if context.contents is not base.contents:
-            number = find_added(base.contents, context.contents)
+            number = _find_added(base.contents, context.contents)
             added = context.contents[number:]
             if added and context.messages is not None and context.messages is base.messages:
                 context = replace(context, contents=context.contents[:number])
@@ -240,7 +245,9 @@ class Conversation:
         change: HistoryChange | None = None
         added: list[Content] = []
         if context.contents is not base.contents:
-            number = find_added(base.contents, context.contents)
+            from streamkit.execution.durable.entries import HistoryChange  # the recorder has loaded it
+
+            number = _find_added(base.contents, context.contents)
             change = HistoryChange.between(base.contents, context.contents[:number])
             added = context.contents[number:]
         is_first = recorder.position == 0  # recorded before hooks are called
@@ -269,3 +276,14 @@ class Conversation:
         if self._outer is not None:
             return self._outer.inner_entries(run_key)
         return self._inner.pop(run_key, [])
+
+
+def _find_added(before: Sequence[Content], after: Sequence[Content]) -> int:
+    """Return where the contents begin that were added at the end of a conversation; its length if none were."""
+    if not before:
+        return 0
+    for is_last in (lambda content: content is before[-1], lambda content: content == before[-1]):
+        for number in range(len(after), 0, -1):
+            if is_last(after[number - 1]):
+                return number
+    return len(after)

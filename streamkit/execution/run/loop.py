@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import structs
-from pydantic import TypeAdapter
 
 from streamkit import providers
 from streamkit.errors import UsageError
-from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.execution.executors import Schedule, to_schedule
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.nested import RunningCall, current_call
@@ -28,7 +25,6 @@ from streamkit.execution.run.options import Budget, LoopOptions, Retries, TurnOp
 from streamkit.execution.run.run import Out, Run
 from streamkit.history import Content
 from streamkit.history.content import to_contents
-from streamkit.output import OutputType
 from streamkit.providers.contract.output_form import check_tool_names
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, ToolChoice
@@ -37,6 +33,12 @@ from streamkit.providers.requests.request import CachePolicy
 from streamkit.reading.time_limits import Timeouts
 from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, to_tools
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from streamkit.execution.durable.recorder import Checkpoint
+    from streamkit.execution.durable.state import AnsweredState, RunState
 
 __all__ = ["run_loop", "to_conversation"]
 
@@ -146,8 +148,12 @@ def run_loop(
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
     tools_by_name = to_tools(tools)
+    output_type: OutputType[Out] | None = None
     if output is not None:
+        from streamkit.output import OutputType  # most runs have none
+
         check_tool_names(tools_by_name)
+        output_type = OutputType(output)
     if not isinstance(turn, TurnOptions):
         raise UsageError(f"turn must be TurnOptions(limits=..., leaked_markup=..., repair_arguments=...), not {turn!r}")
     options = LoopOptions(
@@ -158,7 +164,7 @@ def run_loop(
         before_follow_up=(before_follow_up,) if callable(before_follow_up) else tuple(before_follow_up),
         turn=turn,
         checkpoint=checkpoint,
-        output=None if output is None else OutputType(output),
+        output=output_type,
         cache=cache,
         budget=Budget.of(budget),
     )
@@ -193,6 +199,8 @@ def run_loop(
         return Run(_create_state(context, options, run_key or secrets.token_urlsafe(12), None))
     run_key = run_key or call.next_run_key()
     if options.checkpoint is None and (entries := call.run.inner_entries(run_key)):
+        from streamkit.execution.durable.state import RunState  # few runs are resumed
+
         resume = RunState.from_entries(entries)  # an earlier attempt of the call has made a part of it
         return _create_inner_run(_resume_run(resume, target, options, ids, call), call)
     return _create_inner_run(_create_state(context, options, run_key, call), call)
@@ -239,6 +247,8 @@ def _resume_run(
     Raises:
         UsageError: the state cannot be resumed with these arguments.
     """
+    from streamkit.execution.durable.state import AnsweredState, RunState  # few runs are resumed
+
     answered = resume.answer() if isinstance(resume, RunState) else resume
     if not isinstance(answered, AnsweredState):
         raise UsageError(

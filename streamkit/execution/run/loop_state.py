@@ -8,17 +8,17 @@ limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from msgspec import structs
+from msgspec import Struct, structs
 
-from streamkit.calls import Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
+from streamkit.calls import OUTPUT_TOOL, Ended, StreamError, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted
 from streamkit.events import Event, RoundStarted, RunEnded, Warned
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.one_call.prepare import awaits_client, unknown_outcome_result
@@ -30,12 +30,12 @@ from streamkit.execution.run.conversation import Conversation
 from streamkit.execution.run.options import LoopOptions, Spending, count_calls
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history.content import TextBlock
-from streamkit.output import OUTPUT_TOOL
 from streamkit.reading.time_limits import TimeLimits
 from streamkit.reading.turn import Turn
 from streamkit.tools import Approval, Tool, to_tools
 
 if TYPE_CHECKING:
+    from streamkit.execution.durable.state import RunState
     from streamkit.execution.run.output import RunOutput
 
 __all__ = [
@@ -47,8 +47,7 @@ _LAST_ROUND = "Not run: this was the last round, in which no such tool can be ca
 _NO_CALLS_LEFT = "Not run: the tool calls that this run may make are used up."
 
 
-@dataclass(frozen=True, slots=True)
-class ResumedRound:
+class ResumedRound(Struct, frozen=True):
     """The round in which a run was left."""
 
     calls: Round  #: its calls, and the results so far
@@ -226,34 +225,33 @@ class LoopState(Conversation):
 
     def create_request(self, pauses: int) -> StreamRequest:
         """Return the next request of the round, after so many pauses of the turn by the provider."""
-        turn_key = self._turn_key(self.context.round, pauses)
-
-        def create_turn(context: RoundContext) -> Turn:
-            self._release_turn()
-            self.turn = self._warnings.turn = Turn(
-                context.provider,
-                turn_key=turn_key,
-                limits=self.options.turn.limits,
-                leaked_markup=self.options.turn.leaked_markup,
-                repair_arguments=self.options.turn.repair_arguments,
-                endpoint=context.endpoint,
-                model=context.model,
-                used_ids=context.call_ids,
-                tools=[tool.name for tool in context.tools] + ([] if self._output is None else [OUTPUT_TOOL]),
-            )
-            return self.turn
-
         limits = TimeLimits.of(self.options.execution.timeouts, None if self.deadline == inf else self.deadline)
         return StreamRequest(
             self.options.create_new_stream,
             self.context,
-            create_turn,
+            partial(self._create_turn, self._turn_key(self.context.round, pauses)),
             retries=self.options.retries.requests,
             fallbacks=self._fallbacks,
             on_overflow=None if self._on_overflow is None else self._shorten,
             limits=limits if limits.is_limited else None,
             confirm=None if self.recorder is None else self.recorder.confirm,
         )
+
+    def _create_turn(self, turn_key: str, context: RoundContext) -> Turn:
+        """Return the turn of a request that is made from this context."""
+        self._release_turn()
+        self.turn = self._warnings.turn = Turn(
+            context.provider,
+            turn_key=turn_key,
+            limits=self.options.turn.limits,
+            leaked_markup=self.options.turn.leaked_markup,
+            repair_arguments=self.options.turn.repair_arguments,
+            endpoint=context.endpoint,
+            model=context.model,
+            used_ids=context.call_ids,
+            tools=[tool.name for tool in context.tools] + ([] if self._output is None else [OUTPUT_TOOL]),
+        )
+        return self.turn
 
     def _turn_key(self, round: int, pauses: int) -> str:
         """Return the key of a turn. That of a continued one is another: its calls would get the ids of earlier ones."""
@@ -281,7 +279,7 @@ class LoopState(Conversation):
 
     def is_out_of_time(self) -> bool:
         """Return True if the time limit of the run has passed."""
-        return anyio.current_time() >= self.deadline
+        return self.deadline != inf and anyio.current_time() >= self.deadline
 
     # ---------------------------------------------------------------- the tools of a round
 
@@ -334,6 +332,8 @@ class LoopState(Conversation):
 
     def pause(self, execution: Execution, outcome: Outcome) -> None:
         """End the run until calls are approved or have results; nothing of the round is appended."""
+        from streamkit.execution.durable.state import RunState  # few runs pause
+
         self.warnings.extend(execution.warnings)
         to_approve, without_function = execution.pending, execution.awaiting_results
         self.ended = "awaiting_approval" if to_approve else "awaiting_results"

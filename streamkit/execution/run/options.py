@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from streamkit import providers
 from streamkit.accumulator import Limits
 from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UsageError
-from streamkit.execution.durable.recorder import Checkpoint
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.one_call.nested import OuterRun
 from streamkit.execution.round.context import BeforeFollowUp, CreateStream, OnOverflow, Target
 from streamkit.execution.round.executor import ExecutionOptions
 from streamkit.history import ToolCallBlock, ToolResponseBlock
-from streamkit.output import OutputType
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.request import CachePolicy, auto_mark
@@ -32,6 +28,9 @@ from streamkit.reading.turn import Turn
 from streamkit.values.redaction import excerpt_repr
 
 if TYPE_CHECKING:
+    from streamkit.execution.durable.recorder import Checkpoint
+    from streamkit.execution.durable.state import RunState
+    from streamkit.output import OutputType
     from streamkit.reading.leaked_markup import LeakedMarkup
 
 __all__ = [
@@ -280,7 +279,7 @@ class Retries(Struct, frozen=True):
     def targets(self) -> list[Target]:
         """Return the fallbacks as targets with provider objects."""
         found = [fallback if isinstance(fallback, Target) else Target(fallback) for fallback in self.fallbacks]
-        return [replace(target, provider=providers.get(target.provider)) for target in found]
+        return [structs.replace(target, provider=providers.get(target.provider)) for target in found]
 
 
 class TurnOptions(Struct, frozen=True):

@@ -85,19 +85,21 @@ class StreamRequest:
                 source = await self._open_source(turn, stack)
                 reading = TurnReading(turn, source)
                 batches = reading.batches()
-                stack.push_async_callback(batches.aclose)
-                async for events in batches:
-                    early_events += events
-                    if not self.has_events and not has_content(events):
-                        continue
-                    self.has_events = True
-                    yield early_events
-                    if follow is not None:
-                        if following := await follow(early_events):
-                            yield following
-                    elif not turn.closed:  # the other inputs need not be looked at
-                        yield batches if reading.next_input is None else reading
-                    early_events = []
+                try:
+                    async for events in batches:
+                        early_events += events
+                        if not self.has_events and not has_content(events):
+                            continue
+                        self.has_events = True
+                        yield early_events
+                        if follow is not None:
+                            if following := await follow(early_events):
+                                yield following
+                        elif not turn.closed:  # the other inputs need not be looked at
+                            yield batches if reading.next_input is None else reading
+                        early_events = []
+                finally:
+                    await batches.aclose()
                 self.exception = source.exception
             error, failed_with = turn.error, turn_error(turn)
             if failed_with is not None:
@@ -148,7 +150,6 @@ class StreamRequest:
 
     async def _open_source(self, turn: Turn, stack: AsyncExitStack) -> Source:
         """Return the stream of an attempt; one without input, but with an error, if it could not be opened."""
-        failed = Source(turn, ())
         limits = self.limits
         try:
             if limits is None:
@@ -156,11 +157,13 @@ class StreamRequest:
             now = anyio.current_time()
             with anyio.CancelScope(deadline=limits.expiry(now, now, has_first_event=False)):
                 return Source(turn, await self._open(stack), limits=limits, started=now)
+            failed = Source(turn, ())
             failed.error = limits.error(anyio.current_time(), has_first_event=False)
         except Exception as error:
             if not is_io_failure(error):
                 turn.close(error)
                 raise
+            failed = Source(turn, ())
             failed.report(error)  # no connection, or a rejected request
         return failed
 

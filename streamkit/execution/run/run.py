@@ -14,8 +14,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import inf
 from types import TracebackType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Generic,
     Self,  # a dependency of pydantic; typing's has no default before 3.13
@@ -27,7 +31,6 @@ from typing_extensions import TypeVar
 from streamkit.calls import Ended, StreamWarning, ToolCall, ToolResult, Usage
 from streamkit.errors import InvalidOutput, StreamInterrupted, UsageError
 from streamkit.events import Event, RoundFinished, RoundStarted
-from streamkit.execution.durable.state import RunState
 from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.background import is_event_loop_running
 from streamkit.execution.one_call.prepare import to_result_event
@@ -47,6 +50,9 @@ from streamkit.execution.run.loop_state import LoopState, ResumedRound
 from streamkit.execution.run.request import StreamRequest
 from streamkit.history import Content
 from streamkit.reading.turn import Turn
+
+if TYPE_CHECKING:
+    from streamkit.execution.durable.state import RunState
 
 __all__ = [
     "Out",
@@ -69,7 +75,7 @@ async def run_rounds(state: LoopState) -> Batches:
             if not state.pauses:
                 if state.recorder is not None and state.recorder.position == 0:
                     await state.record_request(0)  # what the run began with; this gives the lease, which has the mail
-                with anyio.CancelScope(deadline=state.deadline):
+                with nullcontext() if state.deadline == inf else anyio.CancelScope(deadline=state.deadline):
                     await state.receive()
                     await state.call_hooks()
                 if state.is_out_of_time():
@@ -104,28 +110,38 @@ async def _run_round(state: LoopState) -> Batches:
     yield [RoundFinished(state.rounds - 1)]
 
 
+@dataclass(slots=True, eq=False)
+class _EarlyCalls:
+    """The calls of a turn that start while it is read, in the execution that all its calls get then."""
+
+    state: LoopState
+    request: StreamRequest
+    execution: Execution | None = None
+
+    async def start(self, events: list[Event]) -> list[Event]:
+        """Start the calls that may start after these events of the turn; return the events of running calls."""
+        turn = self.request.turn
+        assert turn is not None  # noqa: S101 - these are its events
+        if self.execution is None:
+            calls = self.state.create_round(turn, self.request.context)
+            self.execution = self.state.create_execution(calls)
+            await self.execution.__aenter__()
+        return self.execution.feed(events) if turn_error(turn) is None else []
+
+
 async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
     """Read one turn, run its calls, and append all of it."""
     is_last = state.is_last_round
-    execution: Execution | None = None
+    early = _EarlyCalls(state, request)
     is_handled = False  # the turn failed, or its calls are run and appended by _run_tools
-
-    async def start_early(events: list[Event]) -> list[Event]:
-        nonlocal execution
-        turn = request.turn
-        assert turn is not None  # noqa: S101 - these are its events
-        if execution is None:
-            execution = state.create_execution(state.create_round(turn, request.context))
-            await execution.__aenter__()
-        return execution.feed(events) if turn_error(turn) is None else []
-
     # With a checkpoint nothing runs for a response that is not recorded: after a crash it would be another one.
     # With a budget of calls none starts that may not be covered.
     may_start_early = not is_last and state.layout == "batched" and state.recorder is None
     may_start_early = may_start_early and state.calls_left is None
     is_eager = may_start_early and any(map(can_start_eagerly, state.offered_tools().values()))
     try:
-        yield request.batches(start_early if is_eager else None)
+        yield request.batches(early.start if is_eager else None)
+        execution = early.execution
         state.context = request.context
         turn = request.turn
         assert turn is not None  # noqa: S101 - there was an attempt
@@ -152,7 +168,7 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
                 raise wrong_output
             return
         if calls is not None:
-            execution = state.create_execution(calls)
+            execution = early.execution = state.create_execution(calls)
             await execution.__aenter__()
         assert execution is not None  # noqa: S101 - it was created early, or just now
         yield _run_tools(state, execution, outcome)
@@ -162,10 +178,10 @@ async def _run_turn(state: LoopState, request: StreamRequest) -> Batches:
         if not is_handled and request.turn is not None:
             # The reader left, or the program failed. At the last events of a turn it is complete all the same.
             state.context = request.context
-            update = await _interrupt(state, request.turn, execution)
+            update = await _interrupt(state, request.turn, early.execution)
             state.unread_events = [to_result_event(result) for result in update.results]
-        elif execution is not None:
-            await execution.aclose()
+        elif early.execution is not None:
+            await early.execution.aclose()
 
 
 async def _interrupt(state: LoopState, turn: Turn, execution: Execution | None) -> ThreadUpdate:

@@ -36,29 +36,18 @@ FACTS_SUFFIX = ".exchange.json"
 
 
 class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
-    """The facts of an exchange.
+    """The facts of an exchange: those of `ExchangeStart` and `ExchangeEnd`, and further ones.
 
     Attributes:
         time: the time of the request, with its time zone.
-        method: the HTTP method of the client's request.
-        path: its path, with the query if there is one.
-        client: the wire of the client; None if it is not known.
-        provider: the provider whose wire the response has; None if the response is not one of a model.
-        address: the base URL of the upstream.
-        model: the client's name of the model.
-        upstream_model: the upstream's.
         request: the name of the file of the request; None if it was not recorded.
         response: the name of the file of the response; None if there was none.
         upstream_status: the HTTP status of the response.
         headers: those headers of the response that are recorded.
         seconds_to_headers: the time until the headers of the response.
         seconds: the time until the end.
-        status: the HTTP status that the client got.
-        error: what failed outside of the response, such as the connection.
-        disconnected: whether the client disconnected before the end.
         missing_parts: the number of parts of the response that were not recorded.
         notes: sentences about the exchange.
-        changes: a sentence for each thing of the request or the response that was changed or left out.
     """
 
     time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None

@@ -88,7 +88,6 @@ class PassedRequest:
     """A request as it goes to the upstream.
 
     Attributes:
-        method: the HTTP method.
         url: the whole address, with the query.
         headers: the client's headers, in order.
         body: the client's body; None if it sent none.
@@ -100,22 +99,14 @@ class PassedRequest:
     body: bytes | None
 
 
-class PassedHeaders(Protocol):
-    """The headers of a response: those of httpx are such."""
-
-    @property
-    def raw(self) -> Iterable[tuple[bytes, bytes]]:
-        """The headers as they came, in order."""
-
-
 class PassedResponse(Protocol):
     """The response of the upstream: that of httpx is one."""
 
     status_code: int
 
     @property
-    def headers(self) -> PassedHeaders:
-        """The headers."""
+    def headers(self) -> Any:
+        """The headers, whose ``raw`` has names and values as they came, in order."""
 
     def aiter_raw(self) -> Any:
         """Return an asynchronous iterator over the bytes of the body as they came, still compressed."""
@@ -233,11 +224,7 @@ def _may_be_of_another_site(request: Request) -> bool:
 
 
 def _check_status(status: int) -> None:
-    """Check that a status can be sent on: uvicorn has no line for another one.
-
-    Raises:
-        ConnectionError: it is none of HTTP.
-    """
+    """Raise ConnectionError for a status that cannot be sent on: uvicorn has no line for it."""
     if not 100 <= status < 600:
         raise ConnectionError(f"the status {status} is none of HTTP")
 

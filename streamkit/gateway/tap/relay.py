@@ -176,16 +176,14 @@ class Relay:
         except Exception as error:  # a defect of the target must not fail a response
             if not self._has_failed:
                 self._has_failed = True
-                self._report_failure(
+                sentence = (
                     f"{type(self._target).__name__} failed and misses an exchange: {type(error).__name__}: {error}"
                 )
+                try:
+                    self._report(sentence)
+                except Exception:
+                    _log.debug("the report of a relay failed", exc_info=True)
             _log.debug("the target of a relay failed", exc_info=True)
-
-    def _report_failure(self, sentence: str) -> None:
-        try:
-            self._report(sentence)
-        except Exception:
-            _log.debug("the report of a relay failed", exc_info=True)
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait until the target has taken all copies; return False if it has not within *timeout* seconds."""

@@ -52,9 +52,6 @@ class StateCarrier:
 
     Attributes:
         kept: the complete calls so far, each with its state and that of the blocks before it; None without any.
-
-    Raises:
-        UnknownProvider: no provider has the name of the origin.
     """
 
     def __init__(

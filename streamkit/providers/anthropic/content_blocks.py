@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
-from streamkit.json_text import json_size
+from streamkit.json_text import json_size, measure_json
 from streamkit.providers.anthropic.schema import BlockDelta, Event, Json, OpenEvent
 from streamkit.providers.decoding.decoding import (
     BLOCK_SIZE,
@@ -28,7 +28,7 @@ from streamkit.providers.decoding.decoding import (
     convert,
     parse_json_or_text,
 )
-from streamkit.providers.provider import Sink
+from streamkit.providers.provider import ChoiceSink, Sink
 
 __all__ = [
     "CALL",
@@ -82,7 +82,7 @@ class OpenBlock:
         raw: Of a block that is sent back complete, the block as it is now; else empty.
         parts: Buffered text by field (``partial_json`` of a server tool, ``signature``, any field of an opaque block);
             None while there is none.
-        size: Characters in ``parts``.
+        size: Characters of the signature in ``parts``.
         is_finalized: Nothing is left to report at the block's end: that was reported, deltas have replaced it, or a
             block of this kind never has any.
         server_call: Of a tool that the provider runs, the id and the name of its call.
@@ -96,13 +96,13 @@ class OpenBlock:
         self.raw: Json = raw
         self.parts: dict[str, list[str]] | None = None
         self.size: int = 0
-        self.is_finalized: bool = kind in (TEXT, THINKING, SERVER_RESULT)
+        self.is_finalized: bool = kind < CALL or kind == SERVER_RESULT
         self.server_call: tuple[str | None, str] = _NO_CALL
 
     def parts_of(self, field: str) -> list[str]:
         """Return the list of the buffered texts of a field, to be extended."""
         if self.parts is None:
-            self.parts = {}
+            self.parts = {field: []}
         return self.parts.setdefault(field, [])
 
     def text_of(self, field: str) -> str:
@@ -119,10 +119,10 @@ class AnthropicBlockReader:
 
     __slots__ = ("_block_count", "_choice", "_latest", "_open_opaque", "_server_tool_names", "_sink", "by_index")
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self.by_index: dict[Any, OpenBlock] = {}
         self._sink = sink
-        self._choice = sink.choice(0)
+        self._choice = choice
         self._latest: OpenBlock | None = None
         self._open_opaque: OpenBlock | None = None
         self._block_count = 0
@@ -225,7 +225,7 @@ class AnthropicBlockReader:
     def _add(self, index: Hashable, kind: int, raw: Json, kept: Json = _NOT_KEPT) -> OpenBlock:
         block = self._latest = OpenBlock(self._block_count, kind, kept)
         self._block_count += 1
-        self._sink.keep(BLOCK_SIZE + json_size(raw))
+        self._sink.keep(BLOCK_SIZE + measure_json(raw)[0])
         self.by_index[("unindexed", block.key) if index is None else index] = block
         return block
 
@@ -331,14 +331,17 @@ class AnthropicBlockReader:
                 if name != "type":
                     self._merge_field(block, name, value)
         elif block.kind == SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
-            self.add_server_arguments(block, arguments_as_text(delta.partial_json, self._sink))
+            self.add_server_arguments(arguments_as_text(delta.partial_json, self._sink), block)
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
 
-    def add_server_arguments(self, block: OpenBlock, text: str) -> None:
+    def add_server_arguments(self, text: str, block: OpenBlock) -> None:
         """Add the next text of the arguments of a tool that the provider runs."""
         if text:
-            self._buffer(block, "partial_json", text)
+            if self._sink.keep(PART_SIZE + len(text)):
+                block.parts_of("partial_json").append(text)
+            else:
+                block.is_finalized, block.parts = True, None
             call_id, name = block.server_call
             self._choice.server_tool_delta(call_id, name, text)
 
@@ -358,7 +361,6 @@ class AnthropicBlockReader:
             block.raw[name] = list(value) if isinstance(value, list) else value
 
     def _buffer(self, block: OpenBlock, field: str, text: str) -> None:
-        block.size += len(text)
         if self._sink.keep(PART_SIZE + len(text)):
             block.parts_of(field).append(text)
         else:

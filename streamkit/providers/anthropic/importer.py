@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock
-from streamkit.history.builder import ContentBuilder, as_list, read_cache_mark
+from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import create_block, create_stored
 from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import result_parts, to_stored_part
@@ -24,6 +24,7 @@ from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
 from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.provider import Traits
+from streamkit.providers.requests.request import read_cache_mark
 from streamkit.values.media import to_data_url
 
 __all__ = ["parse_messages"]

@@ -13,7 +13,7 @@ This module must not depend on streams. It does not repair a history: a call wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.history.content import (
     Block,
@@ -27,7 +27,6 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.output import OutputType
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS, media_block, result_content
 from streamkit.providers.anthropic.requests import STRICT, output_fields, render_tool_choice, render_tools
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
@@ -35,13 +34,16 @@ from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolCh
 from streamkit.providers.rendering.block_renderer import BlockRenderer
 from streamkit.providers.rendering.message_renderer import cache_mark
 from streamkit.providers.requests.body_fields import merge_fields
-from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.requests.strict import strict_output
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.json_data import copy_with
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 #: The metadata of a call that Anthropic's own calls have.
 _CALL_FIELDS = frozenset({"caller", "toolset_name"})
@@ -49,12 +51,12 @@ _CALL_FIELDS = frozenset({"caller", "toolset_name"})
 _UNMARKED_BLOCKS = ("thinking", "redacted_thinking")
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return a conversation as Anthropic's messages, with the system text outside of them.
+def create_renderer(traits: Traits, options: RenderOptions) -> AnthropicRenderer:
+    """Return a renderer of a conversation as Anthropic's messages, with the system text outside of them.
 
     The id policy ``origin`` sends the ids of compatible providers back.
     """
-    return AnthropicRenderer(traits, options).render(contents)
+    return AnthropicRenderer(traits, options)
 
 
 def build_request(
@@ -91,9 +93,9 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
 
 def _count_marks(body: Json) -> int:
     """Return the number of cache marks on system text and messages; those of a caller may have a text for blocks."""
-    contents = [body.get("system"), *(message.get("content") for message in body["messages"])]
+    contents = [body.get("system"), *[message.get("content") for message in body["messages"]]]
     blocks = [block for content in contents if isinstance(content, list) for block in content]
-    return sum(isinstance(block, dict) and "cache_control" in block for block in blocks)
+    return len([block for block in blocks if isinstance(block, dict) and "cache_control" in block])
 
 
 class AnthropicRenderer(BlockRenderer):
@@ -101,30 +103,29 @@ class AnthropicRenderer(BlockRenderer):
 
     target = "Anthropic"
 
-    _toolsets: dict[str, Any]  # by the id of a call of a toolset's member
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
+        self._toolsets: dict[str, Any] = {}  # by the id of a call of a toolset's member
 
-    def render(self, contents: Sequence[Content]) -> RenderedMessages:
-        """Return the conversation as messages, with the container in which the model's code ran."""
-        self._toolsets = {}
-        # The last container of a response of this server. The files and the code of earlier turns are in it, and code
-        # that waits for a client's tool continues in it
-        # (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling). Whether it has
-        # expired is not decided here, where no clock is: ``expires_at`` is in the content's metadata.
-        for content in reversed(contents):
-            metadata = content.metadata
-            container = metadata.get("container")
-            if not isinstance(container, dict) or metadata.get("provider") != self.traits.name:
-                continue
-            if not self.traits.accepts_state(metadata, None, self.options.endpoint):
-                continue
+    def add(self, content: Content) -> None:
+        """Render the next content, and keep the container in which the model's code ran.
+
+        That is the last one of a response of this server. The files and the code of earlier turns are in it, and code
+        that waits for a client's tool continues in it
+        (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling). Whether it has
+        expired is not decided here, where no clock is: ``expires_at`` is in the content's metadata.
+        """
+        metadata = content.metadata
+        container = metadata.get("container")
+        if isinstance(container, dict) and metadata.get("provider") == self.traits.name:
             container_id, skills = container.get("id"), container.get("skills")
-            if isinstance(container_id, str) and container_id:
+            is_valid = isinstance(container_id, str) and bool(container_id)
+            if is_valid and self.traits.accepts_state(metadata, None, self.options.endpoint):
                 has_skills = isinstance(skills, list) and bool(skills)
                 self.request_fields["container"] = (
                     {"id": container_id, "skills": skills} if has_skills else container_id
                 )
-                break
-        return super().render(contents)
+        super().add(content)
 
     def add_system(self, content: Content) -> None:
         """Add system text; a system message that was inside Anthropic's messages stays in its place."""
@@ -167,22 +168,25 @@ class AnthropicRenderer(BlockRenderer):
 
     def finish(self) -> None:
         """Put results first, limit the cache marks, strip the last text and begin with a user message."""
-        self.put_results_first()
-        marked: list[Json] = []
+        self.close_messages(len(self.messages))
+        system: list[Json] = []
         if self.system_marks:  # system text with marks is blocks
-            system: list[Json] = [{"type": "text", "text": text} for text in self.system]
+            system = [{"type": "text", "text": text} for text in self.system]
             for position, mark in self.system_marks.items():
                 system[position]["cache_control"] = {"type": "ephemeral", **mark}
-                marked.append(system[position])
             self.request_fields["system"] = system
-        marked += [block for message in self.messages for block in message["content"] if "cache_control" in block]
-        if marked and drop_first_marks(marked, lambda block: block.pop("cache_control")):
+        if self.drop_first_marks(system):
             self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
-        for message in self.messages:
-            if not message["content"]:
-                del message["content"]  # of a system message that has only fields
+
+    def close_message(self, number: int) -> None:
+        """Put results first, and leave out the content of a system message that has only fields."""
+        message = self.messages[number]
+        self.put_results_first(message)
+        if not message["content"]:
+            del message["content"]
+        super().close_message(number)
 
     def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
         """Return the blocks with ``cache_control`` on the last, unless it is thinking, which cannot have one."""

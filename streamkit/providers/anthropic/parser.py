@@ -10,8 +10,7 @@ contain these same events, uses this parser.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
 import msgspec
@@ -65,6 +64,7 @@ __all__ = ["AnthropicParser", "create_parser"]
 
 _decode, _decode_event = DECODER.decode, EVENT_DECODER.decode
 _MOST_MERGED = 8192  # what a report of usage may count and still be merged with the next one
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _PINGS = (b"", b"ping")  # some gateways send an empty "data:", or the name of the event as its data
 
 
@@ -76,15 +76,27 @@ def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
 class AnthropicParser:
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
-    unread_field: ClassVar[None] = None
+    padding: ClassVar[None] = None
+    unread_number: ClassVar[None] = None
 
-    __slots__ = ("_billed", "_blocks", "_by_index", "_choice", "_other_models", "_sink", "_started", "_usage_fields")
+    __slots__ = (
+        "_billed",
+        "_blocks",
+        "_by_index",
+        "_choice",
+        "_other_models",
+        "_plain",
+        "_sink",
+        "_started",
+        "_usage_fields",
+    )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._blocks = AnthropicBlockReader(sink)
+        self._blocks = AnthropicBlockReader(sink, self._choice)
         self._by_index = self._blocks.by_index
+        self._plain: PlainDelta | None = None  # the last frame, if it was nothing but a plain delta
         self._started: StartedMessage | None = None  # the last one
         self._usage_fields: Json = {}  # of each the last value
         self._billed: list[int] = []  # the counts of the last iterations that were reported
@@ -93,37 +105,36 @@ class AnthropicParser:
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
         event: PlainDelta | PlainEvent
+        self._plain = None
         try:
             event = _decode(data) if name == b"content_block_delta" else _decode_event(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._parse_slow(name, data)
             return
         if event.__class__ is PlainDelta:
-            if self._read_plain(event) or (name != b"error" and self._read_other_plain(event)):
+            if self._read_plain(event):
+                self._plain = event
+                return
+            if name != b"error" and self._read_other_plain(event):
                 return
         elif name != b"error" and self._read_plain_event(event):
             return
         self._parse_slow(name, data)
 
-    def repeater(self, data: bytes) -> Callable[[str], None] | None:
-        """Implement ``RepeatableParser.repeater``."""
-        try:
-            event = _decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    def plain_delta(self) -> tuple[Callable[..., None], str, Hashable, str | None] | None:
+        """Implement ``PlainParser.plain_delta``."""
+        event = self._plain
+        block = self._by_index.get(event.index) if event is not None else None
+        if event is None or block is None:
             return None
-        block = self._by_index.get(event.index)
-        if block is None:
-            return None
-        key, kind, delta_type = block.key, block.kind, event.delta.__class__
-        if kind == TEXT and delta_type is TextDelta:
-            return lambda text: self._choice.text(text, key)
-        if kind == CALL and delta_type is InputJsonDelta:
-            return lambda text: self._choice.arguments(text, key)
-        if kind == THINKING and delta_type is ThinkingDelta:
-            return lambda text: self._choice.reasoning(text, "text", key)
-        if kind == SERVER_CALL and delta_type is InputJsonDelta and not block.is_finalized:
-            return partial(self._blocks.add_server_arguments, block)
-        return None
+        delta = event.delta
+        if isinstance(delta, TextDelta):
+            return self._choice.text, delta.text, block.key, None
+        if isinstance(delta, InputJsonDelta):
+            if block.kind == SERVER_CALL:
+                return self._blocks.add_server_arguments, delta.partial_json, block, None
+            return self._choice.arguments, delta.partial_json, block.key, None
+        return (self._choice.reasoning, delta.thinking, block.key, "text") if isinstance(delta, ThinkingDelta) else None
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
@@ -174,17 +185,17 @@ class AnthropicParser:
         block = self._by_index.get(event.index)
         if block is None or block.kind == OPAQUE:
             return False
-        delta = event.delta
+        delta, kind = event.delta, block.kind
         if isinstance(delta, InputJsonDelta):
-            if block.kind == SERVER_CALL and not block.is_finalized:
-                self._blocks.add_server_arguments(block, delta.partial_json)
+            if kind == SERVER_CALL and not block.is_finalized:
+                self._blocks.add_server_arguments(delta.partial_json, block)
+                self._plain = event
                 return True
             return not delta.partial_json
         if isinstance(delta, SignatureDelta):
-            if block.kind != THINKING:
-                return False
-            self._blocks.add_signature(block, delta.signature)
-            return True
+            if kind == THINKING:
+                self._blocks.add_signature(block, delta.signature)
+            return kind == THINKING
         return not (delta.text if isinstance(delta, TextDelta) else delta.thinking)
 
     def _read_plain_event(self, event: PlainEvent) -> bool:
@@ -331,7 +342,8 @@ class AnthropicParser:
             else:
                 self._sink.unknown(block)
         self._report_usage(message.get("usage"))
-        self._read_end(message, facts)
+        if facts or message.get("stop_reason"):
+            self._read_end(message, facts)
 
     def _read_end(self, fields: Json, facts: Json) -> None:
         """Read the fields of a message or a ``message_delta`` that concern the message's end, and keep its facts."""
@@ -359,11 +371,12 @@ class AnthropicParser:
         """
         if not isinstance(usage, dict):
             return
-        fields = self._usage_fields = {**self._usage_fields}  # earlier reports have the earlier fields
-        for name, value in usage.items():
-            if value is not None and (value or not fields.get(name)):
-                fields[name] = value
-        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+        names, known = _COUNTS, self._usage_fields
+        if known and json_size(known) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
+            known = {name: known[name] for name in names if name in known}
+        sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
+        # A new dict, because earlier reports have the earlier fields.
+        fields = self._usage_fields = {**known, **sent} if known else sent
         counts = [as_integer(fields.get(name)) for name in names]
         if usage.get("iterations"):
             own = self._own_iterations(usage["iterations"])
@@ -371,11 +384,9 @@ class AnthropicParser:
         for position, billed in enumerate(self._billed):
             if billed > (counts[position] or 0):
                 counts[position] = billed
-        if json_size(fields) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
-            self._usage_fields = {name: fields[name] for name in names if name in fields}
-        uncached, cache_read, cache_write, output = counts
-        parts = [count for count in (uncached, cache_read, cache_write) if count is not None]
-        prompt = sum(parts) if parts else None
+        prompt, cache_read, cache_write, output = counts
+        if prompt is not None or cache_read is not None or cache_write is not None:
+            prompt = (prompt or 0) + (cache_read or 0) + (cache_write or 0)
         details = fields.get("output_tokens_details")
         thinking = as_integer(details.get("thinking_tokens")) if isinstance(details, dict) else None
         if tier := fields.get("service_tier"):

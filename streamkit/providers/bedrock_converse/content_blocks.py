@@ -93,7 +93,7 @@ class ConverseBlockReader:
     def start(self, index: Any, start: Json) -> None:
         """Start a block; ``start`` is the body of its start event."""
         label = normalize_index(index)
-        if label in self._open_labels():
+        if any(label in blocks for blocks in self._open_blocks()):
             self._close_at(label)
             self._sink.warn("block_index_reused", f"a second block at index {index!r} is read as a block of its own")
         tool_use, result, image = start.get("toolUse"), start.get("toolResult"), start.get("image")
@@ -114,12 +114,11 @@ class ConverseBlockReader:
 
     def end(self) -> None:
         """Close the blocks of a message that ends without their stop events, without an end of each block."""
-        for label in self._open_labels():
+        for label in dict.fromkeys(label for blocks in self._open_blocks() for label in blocks):
             self._close_at(label)
 
-    def _open_labels(self) -> dict[Hashable, None]:
-        open_at = (self.text_keys, self.reasoning_keys, self.call_keys, self._start_inputs, self._buffered)
-        return {label: None for blocks in open_at for label in blocks}
+    def _open_blocks(self) -> tuple[dict[Hashable, Any], ...]:
+        return self.text_keys, self.reasoning_keys, self.call_keys, self._start_inputs, self._buffered
 
     def _close_at(self, label: Hashable) -> list[int]:
         """Close the blocks at an index, report the data that waited for it, and return the keys to end."""

@@ -15,7 +15,7 @@ This module must not depend on streams. It does not repair a history: a call wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.history.content import (
     CacheMark,
@@ -28,7 +28,6 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.output import OutputType
 from streamkit.providers.bedrock_converse.media import media_part, result_content
 from streamkit.providers.bedrock_converse.requests import (
     STRICT,
@@ -43,18 +42,21 @@ from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolCh
 from streamkit.providers.rendering.block_renderer import BlockRenderer
 from streamkit.providers.rendering.message_renderer import cache_mark
 from streamkit.providers.requests.body_fields import merge_fields
-from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.requests.strict import strict_output
 from streamkit.tools.definition import OfferedTool
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 _DESCRIPTION_OF_PAST_TOOL = "A tool of the conversation so far. It cannot be called any more."
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return a conversation as Converse messages, with the system text outside of them."""
-    return ConverseRenderer(traits, options).render(contents)
+def create_renderer(traits: Traits, options: RenderOptions) -> ConverseRenderer:
+    """Return a renderer of a conversation as Converse messages, with the system text outside of them."""
+    return ConverseRenderer(traits, options)
 
 
 def build_request(
@@ -77,10 +79,14 @@ def build_request(
     body[traits.messages_field] = rendered.messages
     if output is not None:
         merge_fields(body, output_fields(strict_output(output, STRICT)))
+
+    def most_marks() -> int:
+        contents = [body.get("system"), *[message.get("content") for message in rendered.messages]]
+        parts = [part for content in contents if isinstance(content, list) for part in content]
+        return MOST_CACHE_MARKS - len([part for part in parts if "cachePoint" in part])
+
+    specs = render_tools(tools, most_marks=most_marks)
     client_tools, system_tools = _called_tools(rendered.messages)
-    contents = [body.get("system"), *(message.get("content") for message in rendered.messages)]
-    points = sum("cachePoint" in part for content in contents if isinstance(content, list) for part in content)
-    specs = render_tools(tools, most_marks=MOST_CACHE_MARKS - points)
     if not specs:
         specs = [tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
     system_specs = [{"systemTool": {"name": name}} for name in system_tools]
@@ -99,14 +105,13 @@ def convert_media(block: ImageBlock | FileBlock, traits: Traits) -> Json:
 
 def _called_tools(messages: Sequence[Json]) -> tuple[list[str], list[str]]:
     """Return the names of the tools that messages call, each once: the client's tools, and those the service runs."""
-    client_tools: dict[str, None] = {}
-    system_tools: dict[str, None] = {}
-    for message in messages:
-        parts = message.get("content")
-        for part in parts if isinstance(parts, list) else ():
-            use = part.get("toolUse") if isinstance(part, dict) else None
-            if isinstance(use, dict) and isinstance(use.get("name"), str):
-                (client_tools if _is_client_call(part) else system_tools)[use["name"]] = None
+    contents = [message.get("content") for message in messages if message.get("role") != "user"]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    uses = [part["toolUse"] for part in parts if isinstance(part, dict) and isinstance(part.get("toolUse"), dict)]
+    named = [use for use in uses if isinstance(use.get("name"), str)]
+    client_tools, system_tools = (
+        {use["name"]: None for use in named if ("type" in use) is own} for own in (False, True)
+    )
     return list(client_tools), list(system_tools)
 
 
@@ -115,6 +120,7 @@ class ConverseRenderer(BlockRenderer):
 
     target = "Bedrock"
     accepts_blank_results = False
+    mark_field = "cachePoint"
 
     def __init__(self, traits: Traits, options: RenderOptions) -> None:
         super().__init__(traits, options)
@@ -152,38 +158,48 @@ class ConverseRenderer(BlockRenderer):
         """Apply the rules for the order of messages and of the parts in them."""
         if self._system:
             self.request_fields["system"] = self._system
-        messages = self.messages.copy()
-        self.messages.clear()
-        for message in messages:
-            parts = message["content"]
-            if message["role"] == "assistant" and all("reasoningContent" in part for part in parts):
-                self.report(
-                    "a response with reasoning only was left out: the model would take it for a prefilled response"
-                )
-            else:
-                self.push(message["role"], parts, self.contents_of(message))
-        self.put_results_first()
-        for message in self.messages:
-            if message["role"] == "assistant":
-                message["content"] = self._put_calls_last(message["content"])
-            elif message["role"] == "user":
-                self._complete_documents(message["content"])
-            kept: list[Json] = []  # without a cache point after another, or first: a point is after its part
-            for part in message["content"]:
-                if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
-                    kept.append(part)
-            message["content"] = kept
-        points = [part for parts in self._lists() for part in parts if "cachePoint" in part]
-        if drop_first_marks(points, dict.clear):
+        self._drop_reasoning_message()
+        self.close_messages(len(self.messages))
+        if self.drop_first_marks(self._system):
             self.report(f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request")
-            for parts in self._lists():
-                parts[:] = [part for part in parts if part]
         self.strip_last_text()
         self.begin_with_user_text()
 
-    def _lists(self) -> list[list[Json]]:
-        """Return the lists that may have cache points, in the order of the request."""
-        return [self.request_fields.get("system", []), *(message["content"] for message in self.messages)]
+    def push(self, role: str, parts: list[Json]) -> None:
+        """Add parts to the last message if it has this role, else to a new one, and end the last one."""
+        if parts and role != "assistant":
+            self._drop_reasoning_message()
+        super().push(role, parts)
+
+    def _has_reasoning_message(self) -> bool:
+        """Return True if the last message is the model's and reasoning only, so far."""
+        last = self.messages[-1] if self.messages else {"role": "user"}
+        return last["role"] == "assistant" and all("reasoningContent" in part for part in last["content"])
+
+    def _drop_reasoning_message(self) -> None:
+        if self._has_reasoning_message():
+            del self.messages[-1], self.members[-1]
+            self.report("a response with reasoning only was left out: the model would take it for a prefilled response")
+
+    def close_messages(self, stop: int) -> None:
+        """Give messages their final form; not the one before a message that may be left out, which goes on then."""
+        is_before_open_one = stop == len(self.messages) - 1
+        super().close_messages(stop - 1 if is_before_open_one and self._has_reasoning_message() else stop)
+
+    def close_message(self, number: int) -> None:
+        """Apply the rules for the order of the parts of a message."""
+        message = self.messages[number]
+        self.put_results_first(message)
+        if message["role"] == "assistant":
+            message["content"] = self._put_calls_last(message["content"])
+        elif message["role"] == "user":
+            self._complete_documents(message["content"])
+        kept: list[Json] = []  # without a cache point after another, or first: a point is after its part
+        for part in message["content"]:
+            if "cachePoint" not in part or (kept and "cachePoint" not in kept[-1]):
+                kept.append(part)
+        message["content"] = kept
+        super().close_message(number)
 
     def _put_calls_last(self, parts: list[Json]) -> list[Json]:
         """Return parts with late text before the calls: an assistant message that has calls ends with one."""

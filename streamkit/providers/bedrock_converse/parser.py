@@ -18,7 +18,6 @@ from typing import Any, Final
 import msgspec
 
 from streamkit.calls import StreamError, Usage
-from streamkit.events import NormalizedToolChunk
 from streamkit.providers.bedrock_converse.content_blocks import ConverseBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS, normalize_model
@@ -53,16 +52,12 @@ def create_parser(sink: Sink, traits: Traits) -> BedrockConverseParser:
 class BedrockConverseParser:
     """A parser of one ConverseStream, or of one response of Converse."""
 
+    __slots__ = ("_blocks", "_choice", "_has_metadata", "_has_stop", "_sink")
+
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._text = self._choice.text
-        self._reasoning = self._choice.reasoning
-        self._tool = self._choice.tool
         self._blocks = ConverseBlockReader(sink)
-        self._text_at = self._blocks.text_keys.get
-        self._reasoning_at = self._blocks.reasoning_keys.get
-        self._call_at = self._blocks.call_keys.get
         self._has_stop = False  # messageStop was received
         self._has_metadata = False  # metadata was received
 
@@ -72,29 +67,35 @@ class BedrockConverseParser:
             try:
                 event = _decode(data)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                self._parse_slow(name, data)
-                return
-            delta, index = event.delta, event.content_block_index
-            if delta is not None and index.__class__ is int:
+                pass
+            else:
+                delta, index = event.delta, event.content_block_index
                 text, tool_use, reasoning = delta.text, delta.tool_use, delta.reasoning_content
                 if text is not None:
-                    key = self._text_at(index)
-                    if key is not None and text.__class__ is str and tool_use is None and reasoning is None:
+                    key = self._blocks.text_keys.get(index)
+                    if key is not None and tool_use is None and reasoning is None:
                         if text:  # Nova sends empty texts too
-                            self._text(text, key)
+                            self._choice.text(text, key)
                         return
                 elif tool_use is not None:
-                    text, key = tool_use.input, self._call_at(index)
-                    if key is not None and text.__class__ is str and text and tool_use.tool_use_id is None:
-                        self._tool(NormalizedToolChunk("delta", None, None, None, text, key))
+                    key = self._blocks.call_keys.get(index)
+                    if key is not None and reasoning is None and tool_use.input:
+                        self._choice.arguments(tool_use.input, key)
                         return
-                elif reasoning is not None:
-                    text, key = reasoning.text, self._reasoning_at(index)
-                    is_text = reasoning.signature is None and reasoning.redacted_content is None
-                    if key is not None and text.__class__ is str and text and is_text:
-                        self._reasoning(text, "text", key)
+                elif reasoning is not None and reasoning.text:
+                    key = self._blocks.reasoning_keys.get(index)
+                    if key is not None:
+                        self._choice.reasoning(reasoning.text, "text", key)
                         return
-        self._parse_slow(name, data)
+        raw, error = aws_frames.read_frame(name, data)
+        if error is not None:
+            self._sink.fail(error)
+        elif name:
+            self._event(name.decode("utf-8", "replace"), raw)
+        elif isinstance(raw, dict):
+            self.chunk(raw)
+        else:
+            self._sink.unknown(raw)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as boto3 yields it, ``{name: body}``, or a response of Converse."""
@@ -121,26 +122,13 @@ class BedrockConverseParser:
         """Finalize the blocks that have no stop event when the stream ends."""
         self._blocks.end()
 
-    # ------------------------------------------------------------ frames that are not a plain delta
-
-    def _parse_slow(self, name: bytes, data: bytes) -> None:
-        raw, error = aws_frames.read_frame(name, data)
-        if error is not None:
-            self._sink.fail(error)
-        elif name:
-            self._event(name.decode("utf-8", "replace"), raw)
-        elif isinstance(raw, dict):
-            self.chunk(raw)
-        else:
-            self._sink.unknown(raw)
-
     def _event(self, name: str, body: Any) -> None:
         """Read an event as plain data."""
-        if aws_frames.is_exception(name):
-            self._sink.fail(aws_frames.exception_to_error(name, body))
-            return
         if not isinstance(body, dict) or name not in _EVENTS:
-            self._sink.unknown({name: body})
+            if aws_frames.is_exception(name):
+                self._sink.fail(aws_frames.exception_to_error(name, body))
+            else:
+                self._sink.unknown({name: body})
             return
         if name in _EVENT_FIELDS:
             report_unknown_fields(self._sink, body, _EVENT_FIELDS[name])

@@ -9,7 +9,7 @@ Settings of single vendors are in ``additionalModelRequestFields``, by the names
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamkit.history.content import CacheMark
@@ -94,7 +94,7 @@ def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
     return None
 
 
-def render_tools(tools: Sequence[OfferedTool], *, most_marks: int) -> list[Json]:
+def render_tools(tools: Sequence[OfferedTool], *, most_marks: Callable[[], int]) -> list[Json]:
     """Return the definitions of tools, each cache mark as a cache point after its tool; of too many, the last are kept.
 
     Raises:
@@ -102,7 +102,8 @@ def render_tools(tools: Sequence[OfferedTool], *, most_marks: int) -> list[Json]
     """
     strict = strict_schemas(tools, STRICT)
     rendered: list[Json] = []
-    surplus = sum("cache" in tool.metadata for tool in tools if isinstance(tool, ToolDefinition)) - most_marks
+    surplus = sum("cache" in tool.metadata for tool in tools if isinstance(tool, ToolDefinition))
+    surplus -= most_marks() if surplus else 0
     for tool in tools:
         if isinstance(tool, HostedTool):
             rendered.append(tool.raw)

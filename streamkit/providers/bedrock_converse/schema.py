@@ -13,8 +13,8 @@ blocks::
 Each event is a frame of that name. boto3 yields the same as ``{name: body}``, with binary values as bytes where the
 JSON has base64. Every body also has ``p``, padding of random length without meaning.
 
-Only the frequent event is a struct. Its leaves are ``Any`` because gateways that imitate the API send other types. The
-structs refuse fields that they do not declare: such an event is read again as plain data, where the field is reported.
+Only the frequent event is a struct. One that has other fields, or values of other types as gateways send them, is read
+again as plain data, where a field that is not known is reported.
 This module must not depend on sinks, history or requests.
 """
 
@@ -40,31 +40,28 @@ Json: TypeAlias = dict[str, Any]
 class ToolUseDelta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     """An increment of a call's argument text."""
 
-    input: Any = None
-    tool_use_id: Any = None  #: not in the service's schema; gateways that send no start have it here
+    input: str
 
 
 class ReasoningDelta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """An increment of reasoning; one member is set."""
+    """An increment of the text of reasoning."""
 
-    text: Any = None
-    signature: Any = None
-    redacted_content: Any = None
+    text: str
 
 
 class Delta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """The increment of a ``contentBlockDelta``, as far as the fast path reads it; one member is set."""
+    """The increment of a ``contentBlockDelta``; one member is set."""
 
-    text: Any = None
+    text: str | None = None
     tool_use: ToolUseDelta | None = None
     reasoning_content: ReasoningDelta | None = None
 
 
 class BlockDelta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """A ``contentBlockDelta``."""
+    """A ``contentBlockDelta`` of text, arguments or the text of reasoning."""
 
-    content_block_index: Any = None
-    delta: Delta | None = None
+    content_block_index: int
+    delta: Delta
     p: Any = None  #: padding
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from streamkit.output import OutputType
 from streamkit.providers.anthropic import messages as anthropic
-from streamkit.providers.anthropic.messages import convert_media, render_messages
+from streamkit.providers.anthropic.messages import convert_media, create_renderer
 from streamkit.providers.provider import RenderedMessages, ToolChoice, Traits
 from streamkit.tools.definition import OfferedTool
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 #: Replaces the header ``anthropic-version``; the only value that the service accepts.
 _VERSION = "bedrock-2023-05-31"

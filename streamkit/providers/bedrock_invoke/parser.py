@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamkit.calls import FinishReason, StreamError, Usage
 from streamkit.providers.anthropic import parser as anthropic_parser
@@ -34,9 +34,9 @@ __all__ = ["BedrockInvokeParser", "create_parser"]
 
 
 class InvokeChunk(Struct, gc=False):
-    """The body of a frame."""
+    """The body of a frame; msgspec decodes the base64."""
 
-    bytes: Any = None
+    event: bytes = field(name="bytes")
 
 
 _decode = msgspec.json.Decoder(InvokeChunk).decode
@@ -61,8 +61,8 @@ class BedrockInvokeParser:
         """Read one frame; one without a name is a chunk or an event as JSON."""
         if name == b"chunk":
             try:
-                event = a2b_base64(_decode(data).bytes)
-            except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+                event = _decode(data).event
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self._parse_slow(name, data)
             else:
                 if self._inner_frame is not None:

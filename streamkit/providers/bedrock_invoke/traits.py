@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from streamkit.providers.anthropic.traits import ERRORS as ANTHROPIC_ERRORS
 from streamkit.providers.anthropic.traits import TRAITS as ANTHROPIC

@@ -18,12 +18,11 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Block,
-    Content,
     FileBlock,
     ImageBlock,
     ReasoningBlock,
@@ -32,7 +31,6 @@ from streamkit.history import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import ResultPart, parse_result
-from streamkit.output import OutputType
 from streamkit.providers.cohere.requests import STRICT, output_fields, render_tool_fields
 from streamkit.providers.cohere.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -44,19 +42,22 @@ from streamkit.providers.writing.encoding import data_as_json
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import is_url, quote_source, to_data_url
 
-__all__ = ["DOCUMENTS", "build_request", "convert_media", "documents_of", "read_result", "render_messages"]
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["DOCUMENTS", "build_request", "convert_media", "create_renderer", "documents_of", "read_result"]
 
 #: The name of the parts of a result in its metadata: Cohere's models cite documents by their ids
 #: (https://docs.cohere.com/docs/tool-use-citations).
 DOCUMENTS = "documents"
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return history as Cohere's messages.
+def create_renderer(traits: Traits, options: RenderOptions) -> CohereRenderer:
+    """Return a renderer of history as Cohere's messages.
 
     The API documents no rule for ids, so those of calls that Cohere did not make have the most common form.
     """
-    return CohereRenderer(traits, options).render(contents)
+    return CohereRenderer(traits, options)
 
 
 def build_request(

@@ -9,9 +9,9 @@ This module must not depend on canonical ids, on the completeness of JSON, on hi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import NoneType
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -30,7 +30,6 @@ from streamkit.providers.cohere.schema import (
     ContentDelta,
     Event,
     Json,
-    MessageDelta,
 )
 from streamkit.providers.cohere.traits import FINISH_REASONS
 from streamkit.providers.decoding.decoding import (
@@ -49,6 +48,8 @@ from streamkit.providers.provider import Sink, Traits
 
 __all__ = ["CohereParser", "create_parser"]
 
+PlainDelta: TypeAlias = tuple[Callable[..., None], str, Hashable, str | None]
+
 _decode = DECODER.decode
 #: The one field of the message that an event has an increment of.
 _FIELD_OF_EVENT = {
@@ -61,7 +62,6 @@ _FIELD_OF_EVENT = {
 }
 #: The kinds of content. A delta has no ``type``.
 _CONTENT_KINDS = (None, "", "text", "thinking")
-_NO_TEXT = (None, "")
 
 
 def create_parser(sink: Sink, traits: Traits) -> CohereParser:
@@ -72,17 +72,18 @@ def create_parser(sink: Sink, traits: Traits) -> CohereParser:
 class CohereParser:
     """A parser of one v2 chat stream, or of a body that was not streamed."""
 
-    __slots__ = ("_choice", "_reasoning", "_sink", "_text", "_tool")
+    padding: ClassVar[None] = None
+
+    __slots__ = ("_choice", "_plain", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._text = self._choice.text
-        self._reasoning = self._choice.reasoning
-        self._tool = self._choice.tool
+        self._plain: PlainDelta | None = None  # the last frame, if it was nothing but a delta
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
+        self._plain = None
         if name == b"error":
             self._parse_slow(name, data)
             return
@@ -97,45 +98,67 @@ class CohereParser:
             kind = event.type
             if kind == "content-delta":
                 content = message.content
-                if content.__class__ is ContentDelta and index.__class__ is int:
+                if index is not None and content.__class__ is ContentDelta:
                     text, thinking = content.text, content.thinking
-                    if thinking is None and text.__class__ is str and text:
-                        self._text(text, ("content", index))
+                    if text and thinking is None:
+                        self._plain = self._choice.text, text, ("content", index), None
+                        self._choice.text(text, ("content", index))
                         return
-                    if text is None and thinking.__class__ is str and thinking:
-                        self._reasoning(thinking, "text", ("content", index))
+                    if thinking and text is None:
+                        self._plain = self._choice.reasoning, thinking, ("content", index), "text"
+                        self._choice.reasoning(thinking, "text", ("content", index))
                         return
             elif kind == "tool-call-delta":
                 call = message.tool_calls
-                if call.__class__ is CallDelta and call.id is None and index.__class__ is int:
+                if index is not None and call.__class__ is CallDelta and call.id is None:
                     function = call.function
-                    if function is not None and function.name is None:
-                        text = function.arguments
-                        if text.__class__ is str and text:
-                            self._tool(NormalizedToolChunk("delta", None, None, None, text, ("call", index)))
-                            return
-            elif kind == "tool-plan-delta":
-                text = message.tool_plan
-                if text.__class__ is str and text:
-                    self._reasoning(text, "plan")
-                    return
+                    if function is not None and function.name is None and function.arguments:
+                        self._plain = self._choice.arguments, function.arguments, ("call", index), None
+                        self._choice.arguments(function.arguments, ("call", index))
+                        return
+            elif kind == "tool-plan-delta" and message.tool_plan:
+                self._plain = self._choice.reasoning, message.tool_plan, None, "plan"
+                self._choice.reasoning(message.tool_plan, "plan")
+                return
         if not self._read_plain_event(event):
             self._parse_slow(name, data)
+
+    def plain_delta(self) -> PlainDelta | None:
+        """Implement ``PlainParser.plain_delta``."""
+        return self._plain
 
     def _read_plain_event(self, event: Event) -> bool:
         """Read an event that is no delta, without anything unusual; return False if it is to be read as plain data."""
         kind, index, delta = event.type, event.index, event.delta
         message = None if delta is None else delta.message
-        if index.__class__ is int:
+        if index is not None:
             if kind == "tool-call-end":
                 self._choice.end_block(("call", index))
             elif kind == "content-end":
                 self._choice.end_block(("content", index))
             elif kind == "citation-end":
                 self._sink.heartbeat()
+            elif message is None:
+                return False
+            elif kind == "tool-call-start":
+                call = message.tool_calls
+                if not isinstance(call, CallDelta) or (function := call.function) is None:
+                    return False
+                call_id, name, text = call.id or None, function.name or None, function.arguments or ""
+                self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=("call", index)))
+            elif kind == "content-start":
+                content = message.content
+                if not isinstance(content, ContentDelta) or content.type not in _CONTENT_KINDS:
+                    return False
+                return not (content.text or content.thinking)
+            elif kind == "citation-start":
+                for _, citation in _numbered(message.citations):
+                    self._choice.citation(citation)
             else:
-                return message is not None and self._read_plain_start(kind, index, message)
-        elif kind == "message-start" and message is not None and _is_empty(message):
+                return False
+        elif kind == "message-start" and message is not None:
+            if message.content or message.tool_plan or message.tool_calls or message.citations not in (None, "", []):
+                return False
             self._sink.identify(as_text(event.id), None)
         elif kind == "message-end" and delta is not None and not delta.error:
             if event.id:
@@ -144,28 +167,6 @@ class CohereParser:
         else:
             return False
         return True
-
-    def _read_plain_start(self, kind: str, index: int, message: MessageDelta) -> bool:
-        """Read the start of a content, a call or a citation, if there is nothing unusual in it."""
-        if kind == "tool-call-start":
-            call = message.tool_calls
-            if not isinstance(call, CallDelta) or (function := call.function) is None:
-                return False
-            if not isinstance(function.arguments, (str, NoneType)):
-                return False
-            call_id, name, text = as_text(call.id), as_text(function.name), function.arguments or ""
-            self._tool(NormalizedToolChunk("start", call_id, name, text, key=("call", index)))
-            return True
-        if kind == "content-start":
-            content = message.content
-            if not isinstance(content, ContentDelta) or content.type not in _CONTENT_KINDS:
-                return False
-            return content.text in _NO_TEXT and content.thinking in _NO_TEXT
-        if kind == "citation-start":
-            for _, citation in _numbered(message.citations):
-                self._choice.citation(citation)
-            return True
-        return False
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a body that was not streamed."""
@@ -251,7 +252,7 @@ class CohereParser:
         plan = message.get("tool_plan")
         if isinstance(plan, str):
             if plan:
-                self._reasoning(plan, "plan")
+                self._choice.reasoning(plan, "plan")
         elif plan is not None:
             self._sink.unknown({"tool_plan": plan})
         for number, part in _numbered(message.get("content")):
@@ -275,9 +276,9 @@ class CohereParser:
             self._sink.unknown(part)
             return
         if thinking:
-            self._reasoning(thinking, "text", key)
+            self._choice.reasoning(thinking, "text", key)
         if text:
-            self._text(text, key)
+            self._choice.text(text, key)
 
     def _read_call(self, call: Any, key: Hashable, position: int | None, *, starts: bool) -> None:
         function = call.get("function") if isinstance(call, dict) else None
@@ -289,9 +290,9 @@ class CohereParser:
         if arguments and not text:  # nested too deeply, as was reported
             return
         if starts:
-            self._tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
+            self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
         elif call_id or name or text:
-            self._tool(NormalizedToolChunk("delta", call_id, name, None, text, key))
+            self._choice.tool(NormalizedToolChunk("delta", call_id, name, None, text, key))
 
     # ------------------------------------------------------------ the end
 
@@ -332,12 +333,6 @@ class CohereParser:
                 raw=usage,
             )
         )
-
-
-def _is_empty(message: MessageDelta) -> bool:
-    """Return True if a message has nothing yet, as at the start of a stream."""
-    fields = (message.content, message.tool_plan, message.tool_calls, message.citations)
-    return all(field is None or field == "" or field == [] for field in fields)
 
 
 def _report_event_fields(event: Json, sink: Sink) -> None:

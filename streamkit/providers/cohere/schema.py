@@ -60,31 +60,31 @@ FUNCTION_FIELDS = frozenset({"name", "arguments"})
 class ContentDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The content of an event, in one of the first two fields. A ``content-delta`` has no ``type``."""
 
-    text: Any = None
-    thinking: Any = None
-    type: Any = None
+    text: str | None = None
+    thinking: str | None = None
+    type: str | None = None
 
 
 class FunctionDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The function of a call; a ``tool-call-delta`` has only ``arguments``."""
 
-    arguments: Any = None
-    name: Any = None
+    arguments: str | None = None
+    name: str | None = None
 
 
 class CallDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The call of an event; a ``tool-call-delta`` has only ``function``."""
 
     function: FunctionDelta | None = None
-    id: Any = None
-    type: Any = None
+    id: str | None = None
+    type: str | None = None
 
 
 class MessageDelta(Struct, gc=False, forbid_unknown_fields=True):
     """The message of an event. The event's ``type`` decides which field is set; ``message-start`` has empty lists."""
 
     content: ContentDelta | list[Any] | None = None
-    tool_plan: Any = None
+    tool_plan: str | None = None
     tool_calls: CallDelta | list[Any] | None = None
     citations: Any = None
     role: Any = None
@@ -104,7 +104,7 @@ class Event(Struct, gc=False, forbid_unknown_fields=True):
     """Any event of the usual form."""
 
     type: str = ""
-    index: Any = None
+    index: int | None = None
     delta: Delta | None = None
     id: Any = None
 

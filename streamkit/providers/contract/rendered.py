@@ -43,14 +43,31 @@ class RenderedMessages(Struct):
 
     messages: list[dict[str, Any]] = field(default_factory=list)  #: the provider's own messages, in order
     system: str | None = None  #: system text, if the wire has it outside of the messages; else None
-    #: for each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it. Contents that
-    #: share a message have overlapping ranges; a content without a message has an empty range.
-    spans: list[tuple[int, int]] = field(default_factory=list)
+    #: for each message, the numbers of the contents in it
+    members: list[list[int]] = field(default_factory=list)
+    content_count: int = 0  #: how many contents were rendered
     #: further fields of a request's body that depend on the conversation
     request_fields: dict[str, Any] = field(default_factory=dict)
     #: a sentence for each thing that was changed or left out because the target cannot carry it
     changes: list[str] = field(default_factory=list)
     model: str | None = None  #: the model that is requested; None if it is not known
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """For each content that was rendered, the range ``(start, stop)`` of ``messages`` that contains it.
+
+        Contents that share a message have overlapping ranges; a content without a message has an empty range.
+        """
+        found: dict[int, tuple[int, int]] = {}  # by the number of a content
+        for number, members in enumerate(self.members):
+            for member in members:
+                found[member] = (found[member][0] if member in found else number, number + 1)
+        spans: list[tuple[int, int]] = []
+        stop = 0
+        for number in range(self.content_count):
+            spans.append(found.get(number, (stop, stop)))
+            stop = spans[-1][1]
+        return spans
 
     def report(self, sentence: str) -> None:
         """Record a change, unless it was recorded already."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from streamkit.values.schema_references import (
+from streamkit.values.schemas import (
     COMBINATIONS,
     DEEPEST,
     SCHEMAS_BY_NAME,

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from streamkit.errors import UsageError
 from streamkit.json_text import nests_deeper
-from streamkit.values.schema_references import COMBINATIONS, DEEPEST, SCHEMAS, SCHEMAS_BY_NAME, Json, resolve_schema
+from streamkit.values.schemas import COMBINATIONS, DEEPEST, SCHEMAS, SCHEMAS_BY_NAME, Json, resolve_schema
 
 __all__ = ["ToolSchemaRules", "adapt_tool_schema"]
 

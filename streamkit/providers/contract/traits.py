@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamkit.accumulator.limits import WireTraits
 from streamkit.calls import ALL_MARKUP_FAMILIES, MarkupFamily, StreamError
@@ -33,7 +32,7 @@ from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.output_form import OutputSupport
 from streamkit.providers.contract.rendered import is_same_endpoint, is_same_model
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.values.message_format import POSSIBLE, RateMessage
+from streamkit.values.message_format import RateMessage, rate_as_possible
 
 __all__ = [
     "EFFORTS",
@@ -44,6 +43,7 @@ __all__ = [
     "Traits",
     "budget_for",
     "effort_for",
+    "matches_no_head",
     "nearest_effort",
 ]
 
@@ -171,8 +171,12 @@ def effort_for(budget: int) -> str:
 Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Traits(WireTraits):
+def matches_no_head(head: bytes) -> bool:
+    """Return False: no body is recognized by its first bytes."""
+    return False
+
+
+class Traits(WireTraits, frozen=True, kw_only=True, dict=True):
     """The declared facts of one provider. Every field except the name has a default. No code may infer them otherwise.
 
     Attributes:
@@ -242,12 +246,12 @@ class Traits(WireTraits):
 
     name: str
     framing: Framing = "sse"
-    matches_head: Callable[[bytes], bool] = field(default=lambda head: False, repr=False, compare=False)
+    matches_head: Callable[[bytes], bool] = matches_no_head
     compatible: frozenset[str] = frozenset()
     shared_hosts: re.Pattern[str] | None = None
-    normalize_model: Callable[[str], str] = field(default=str, repr=False, compare=False)
+    normalize_model: Callable[[str], str] = str
     id_rule: IdRule = DEFAULT_ID_RULE
-    model_id_rules: Mapping[str, IdRule] = field(default_factory=dict, repr=False)
+    model_id_rules: Mapping[str, IdRule] = {}
     call_id_path: tuple[str, ...] = ("tool_calls", "id")
     messages_field: str = "messages"
     batched_results: bool = False
@@ -258,8 +262,8 @@ class Traits(WireTraits):
     calls_need_reasoning: bool = False
     media_speakers: frozenset[str] = frozenset({"human", "tool"})
     signature_fields: tuple[str, ...] = ()
-    sign_call: Callable[[str, str], dict[str, Any]] = field(default=lambda model, seed: {}, repr=False, compare=False)
-    rate_message: RateMessage = field(default=lambda message: POSSIBLE, repr=False, compare=False)
+    sign_call: Callable[[str, str], dict[str, Any]] = field(default=lambda model, seed: {})
+    rate_message: RateMessage = rate_as_possible
     has_importer: bool = True
     request_rules: str | None = None
     event_name_field: str | None = None
@@ -271,29 +275,25 @@ class Traits(WireTraits):
     stream_usage: bool = False
     end_marker: str | None = None
     markup_families: frozenset[MarkupFamily] = ALL_MARKUP_FAMILIES
-    endpoint: Endpoint = field(default_factory=Endpoint)
-    tool_schema: ToolSchemaRules = field(default_factory=ToolSchemaRules, repr=False)
-    output: OutputSupport = field(default_factory=OutputSupport, repr=False)
-    classify_error: Callable[[StreamError], StreamError] = field(
-        default=ErrorRules().classify, repr=False, compare=False
-    )
+    endpoint: Endpoint = Endpoint()
+    tool_schema: ToolSchemaRules = ToolSchemaRules()
+    output: OutputSupport = OutputSupport()
+    classify_error: Callable[[StreamError], StreamError] = ErrorRules().classify
     system_field: str | None = None
-    normalize_body: Callable[[dict[str, Any]], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
-    stores_calls: Callable[[dict[str, Any]], bool] = field(default=lambda body: False, repr=False, compare=False)
-    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    implied_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    normalize_body: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    stores_calls: Callable[[dict[str, Any]], bool] = field(default=lambda body: False)
+    setting_fields: Mapping[str, tuple[str, ...]] = {}
+    implied_fields: Mapping[str, Any] = {}
     has_settings: bool = True
     max_temperature: float | None = None
     max_stop_texts: int | None = None
-    models: Mapping[str, ModelFacts] = field(default_factory=dict, repr=False)
+    models: Mapping[str, ModelFacts] = {}
     illegal_in_name: re.Pattern[str] | None = None
     longest_name: int = 64
     custom_calls: bool = False
     tool_namespaces: bool = False
-    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    call_state: Callable[[str], dict[str, Any]] | None = field(default=None, repr=False, compare=False)
+    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = None
+    call_state: Callable[[str], dict[str, Any]] | None = None
     calls_carry_reasoning: bool = False
     joins_blocks: bool = False
 

@@ -234,12 +234,12 @@ def as_text(value: Any) -> str | None:
 
 def as_integer(value: Any) -> int | None:
     """Return a leaf as an integer of at most 64 bits if it is an int or a float without a fraction; else None."""
-    if value is None:
-        return None
-    if value.__class__ is float and value.is_integer():
+    if value.__class__ is not int:
+        if value.__class__ is not float or not value.is_integer():
+            return None
         value = int(value)
     # No count and no status is larger, and a number of thousands of digits has no text.
-    return value if value.__class__ is int and -(2**63) < value < 2**64 else None
+    return value if -(2**63) < value < 2**64 else None
 
 
 def compact_json(value: Any) -> str:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streamkit.framing import Framer, framer_for
-from streamkit.json_text import parse_partial_object
 from streamkit.providers.decoding.decoding import compact_json, read_json
 
 __all__ = ["HEAD_SIZE", "MOST_CHUNKS", "HeadChunk", "HeadMatcher", "encode_head", "read_head"]
@@ -94,6 +93,8 @@ def encode_head(chunks: Iterable[tuple[bytes, bytes | dict[str, Any]]]) -> bytes
 
 
 def _read_frames(head: bytes, framer: Framer, framing: HeadFraming) -> Iterator[HeadChunk]:
+    from streamkit.json_text.reader import parse_partial_object  # the wire of most streams is named
+
     has_chunk = False
     for name, payload in framer.feed(head)[:MOST_CHUNKS]:
         data = _decode(payload)

@@ -49,6 +49,8 @@ _SEGMENT = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+#: Nearly all paths are of names and at most one index after each: ``.a.b[0].c``.
+_PLAIN_PATH = re.compile(r"(?:\.[A-Za-z_]\w*(?:\[(?:0|[1-9][0-9]{0,8})\])?)+", re.ASCII)
 _QUOTED_ESCAPE = re.compile(r'\\(.)|(")', re.DOTALL)
 _WRONG_TYPE: Any = object()
 _MANY_PARTS = 64  # of a string, which are joined
@@ -65,12 +67,11 @@ class FunctionCallReader:
         last_key: the key of the last call or block that began.
     """
 
-    __slots__ = ("_by_id", "_choice", "_open", "_sink", "_tool", "last_key")
+    __slots__ = ("_by_id", "_choice", "_open", "_sink", "last_key")
 
     def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
         self._sink = sink
         self._choice = choice
-        self._tool = choice.tool
         self.last_key: int = 0
         self._open: dict[int, _OpenCall] = {}  # by key, in the order in which they began
         self._by_id: dict[str, _OpenCall] = {}  # the open calls that have an id
@@ -94,7 +95,7 @@ class FunctionCallReader:
             if call.partialArgs:
                 delta = last.arguments.add(call.partialArgs)
                 if delta:
-                    self._tool(NormalizedToolChunk("delta", None, None, None, delta, last.key))
+                    self._choice.arguments(delta, last.key)
             if call.willContinue is not True:
                 self._end(last)
             return
@@ -139,7 +140,8 @@ class FunctionCallReader:
         else:
             text = compact_json({} if call.args is None else call.args)
         metadata = {SIGNATURE: signature} if signature else None
-        self._tool(NormalizedToolChunk("start", raw_id, name, text, None, key, position, "function", None, metadata))
+        start = NormalizedToolChunk("start", raw_id, name, text, None, key, position, "function", None, metadata)
+        self._choice.tool(start)
         if started is None:
             self._choice.end_block(key)
         elif call.willContinue is not True:
@@ -155,7 +157,7 @@ class FunctionCallReader:
         if call.partialArgs:
             delta = open_call.arguments.add(call.partialArgs)
             if delta:
-                self._tool(NormalizedToolChunk("delta", None, None, None, delta, open_call.key))
+                self._choice.arguments(delta, open_call.key)
         continues = call.willContinue is True
         if call.args is not None and (call.args or not continues):
             self._sink.keep(json_size(call.args) - json_size(open_call.snapshot))
@@ -178,7 +180,7 @@ class FunctionCallReader:
         if replacement is not None:
             self._choice.replace_arguments(open_call.key, replacement)
         else:
-            self._tool(NormalizedToolChunk("delta", None, None, None, rest, open_call.key))
+            self._choice.arguments(rest, open_call.key)
         self._choice.end_block(open_call.key)
 
 
@@ -451,8 +453,9 @@ def parse_json_path(path: Any) -> Segments | None:
     if not isinstance(path, str):
         return None
     rest = path[1:] if path.startswith("$") else f".{path}" if path and path[0] not in ".[" else path
-    if rest[:1] == "." and len(rest) < _MAX_DEPTH and (plain := _split_plain_path(rest[1:])) is not None:
-        return plain
+    if len(rest) < _MAX_DEPTH and _PLAIN_PATH.fullmatch(rest):  # in a quarter of the time of the loop
+        parts = rest[1:].replace("[", ".").replace("]", "").split(".")
+        return tuple([int(part) if part.isdecimal() else part for part in parts]) if "[" in rest else tuple(parts)
     segments: list[str | int] = []
     at = 0
     while at < len(rest):
@@ -476,22 +479,3 @@ def parse_json_path(path: Any) -> Segments | None:
                 return None
         at = match.end()
     return tuple(segments) if segments and isinstance(segments[0], str) else None
-
-
-def _split_plain_path(path: str) -> Segments | None:
-    """Return the segments of a path of names and at most one index after each, ``a.b[0].c``; None for any other.
-
-    Nearly all paths are of this form, for which the search for each segment takes four times as long.
-    """
-    segments: list[str | int] = []
-    for part in path.split("."):
-        name, bracket, index = part.partition("[")
-        if not name.isidentifier():
-            return None
-        segments.append(name)
-        if bracket:
-            digits = index[:-1]
-            if not digits.isdecimal() or len(digits) > 9 or f"{int(digits)}]" != index:  # leading zeros
-                return None
-            segments.append(int(digits))
-    return tuple(segments)

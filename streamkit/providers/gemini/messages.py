@@ -24,7 +24,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from streamkit.history.content import (
     Block,
@@ -38,7 +38,6 @@ from streamkit.history.content import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.output import OutputType
 from streamkit.providers.contract.rendered import models_of
 from streamkit.providers.gemini.media import (
     file_part,
@@ -51,6 +50,7 @@ from streamkit.providers.gemini.media import (
 from streamkit.providers.gemini.requests import output_fields, render_tool_choice, render_tools
 from streamkit.providers.gemini.schema import PART_METADATA, SIGNATURE
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
+from streamkit.providers.rendering.block_renderer import AlternatingRenderer
 from streamkit.providers.rendering.media import (
     Media,
     caption,
@@ -61,14 +61,17 @@ from streamkit.providers.rendering.media import (
     result_text,
     split_text_and_media,
 )
-from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json
+from streamkit.providers.rendering.message_renderer import Json
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.requests.strict import plain_output
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import is_base64, to_standard_base64
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 #: models that accept the parts of a function response
 _MEDIA_IN_RESULTS = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)\b")
@@ -88,12 +91,12 @@ _REQUIRED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return history as contents of the roles ``user`` and ``model``, with its system text apart.
+def create_renderer(traits: Traits, options: RenderOptions) -> GeminiRenderer:
+    """Return a renderer of history as contents of the roles ``user`` and ``model``, with its system text apart.
 
     The id policy is ignored: ids are optional on this wire, and a call has one only if this wire gave it one.
     """
-    return GeminiRenderer(traits, options).render(contents)
+    return GeminiRenderer(traits, options)
 
 
 def build_request(
@@ -161,7 +164,9 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         super().__init__(traits, options)
         self._call_count = 0
         self._used_ids = set(options.used_ids)
-        self._open_calls: dict[str, list[_Call]] = {}  # without a result, by the id in history, which may be repeated
+        self._open_calls: dict[
+            str, tuple[_Call, ...]
+        ] = {}  # without a result, by the id in history, which may be repeated
         self._closed_calls: dict[str, _Call] = {}  # the last call with a result, by the id in history
         self._model = ""  # the model that made the content
 
@@ -171,14 +176,17 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         super().add(content)
 
     def finish(self) -> None:
-        """Put results first and in call order, and sign the first call of each step."""
-        for message in self.messages:
-            parts = message["parts"]
-            parts.sort(key=lambda part: self._call_count + 1 if part.call_number is None else part.call_number)
-            first_call = next((part for part in parts if "functionCall" in part.data), None)
-            if first_call is not None and first_call.may_be_unsigned:
-                first_call.data.setdefault(SIGNATURE, SKIP_SIGNATURE)
-            message["parts"] = [part.data for part in parts]
+        """Close the last message."""
+        self.close_messages(len(self.messages))
+
+    def close_message(self, number: int) -> None:
+        """Put results first and in call order, and sign the first call of a step."""
+        parts = self.messages[number]["parts"]
+        parts.sort(key=lambda part: self._call_count + 1 if part.call_number is None else part.call_number)
+        written = self.messages[number]["parts"] = [part.data for part in parts]
+        first_call = next((place for place, part in enumerate(parts) if "functionCall" in part.data), None)
+        if first_call is not None and parts[first_call].may_be_unsigned and SIGNATURE not in written[first_call]:
+            written[first_call] = {**written[first_call], SIGNATURE: SKIP_SIGNATURE}
 
     # ------------------------------------------------------------ messages of people and tools
 
@@ -210,8 +218,9 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
     def result_parts(self, block: ToolResponseBlock) -> list[_Part]:
         """Return a result as a function response, and after it the images and files that are not in the response."""
         # The call of a result is the first of its id without one, else the last with one.
-        open_calls = self._open_calls.get(block.call_id)
-        call = open_calls.pop(0) if open_calls else self._closed_calls.get(block.call_id)
+        call, *others = self._open_calls.pop(block.call_id, ()) or (self._closed_calls.get(block.call_id),)
+        if others:
+            self._open_calls[block.call_id] = tuple(others)
         if call is not None:
             self._closed_calls[block.call_id] = call
         else:  # it is not in this part of the conversation
@@ -300,7 +309,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             self._used_ids.add(raw_id)
         call = _Call(self._call_count, self.tool_name(block.name), raw_id, accepts_media=accepts_media)
         self._call_count += 1
-        self._open_calls.setdefault(block.id, []).append(call)
+        self._open_calls[block.id] = (*self._open_calls.get(block.id, ()), call)
         data: Json = {"name": call.name, "args": self.arguments_object(block.parameters, block.name)}
         if call.raw_id:
             data["id"] = call.raw_id

@@ -24,7 +24,7 @@ from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter, WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import ErrorBody, Json, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, ServerToolCall, WriterOptions
 
 __all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 
@@ -133,7 +133,8 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
 
     def _names(self) -> Json:
         names = {"modelVersion": self.model or "", "responseId": self.response_id or ""}
-        return {**names, **{name: self.metadata[name] for name in _START_FACTS if name in self.metadata}}
+        facts = {name: self.metadata[name] for name in _START_FACTS if name in self.metadata}
+        return names | facts if len(str(facts)) <= LONGEST_REPEATED else names
 
     def end(self) -> None:
         """Write the finish reason with all token counts, or the error."""

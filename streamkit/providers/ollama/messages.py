@@ -17,12 +17,11 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import (
     Block,
-    Content,
     FileBlock,
     ImageBlock,
     ReasoningBlock,
@@ -32,7 +31,6 @@ from streamkit.history import (
 )
 from streamkit.history.tool_results import ResultPart
 from streamkit.ids import TargetIds
-from streamkit.output import OutputType
 from streamkit.providers.ollama.requests import output_fields, render_tools
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
@@ -44,15 +42,18 @@ from streamkit.providers.requests.tools import select_tools
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import normalize_data, parse_data_url, quote_source
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return history as Ollama's messages.
+def create_renderer(traits: Traits, options: RenderOptions) -> OllamaRenderer:
+    """Return a renderer of history as Ollama's messages.
 
     With the id policy ``origin`` a call has an id only if it is one that Ollama gave it.
     """
-    return OllamaRenderer(traits, options).render(contents)
+    return OllamaRenderer(traits, options)
 
 
 def build_request(
@@ -111,7 +112,7 @@ class OllamaRenderer(RoleRenderer[Traits]):
         self._is_canonical = options.ids == "canonical"
         self._target_ids = TargetIds(traits.id_rule, options.used_ids)
         # of the last assistant message: place and call of the calls without a result, by the id in history
-        self._open_calls: dict[str, list[tuple[int, Json]]] = {}
+        self._open_calls: dict[str, tuple[tuple[int, Json], ...]] = {}
         self._latest_calls: dict[str, Json] = {}  # by the id in history
         self._id_counts: dict[str, int] = {}  # calls so far, by the id in history
         self._call_count = 0
@@ -181,15 +182,17 @@ class OllamaRenderer(RoleRenderer[Traits]):
         origin = None if self._is_canonical else self.own_raw_id(block)
         if self._is_canonical or origin:
             call = {"id": self._target_ids.call(unique_id, block.name, origin=origin), **call}
-        self._open_calls.setdefault(block.id, []).append((self._call_count, call))
+        self._open_calls[block.id] = (*self._open_calls.get(block.id, ()), (self._call_count, call))
         self._latest_calls[block.id] = call
         self._call_count += 1
         return call
 
     def add_result(self, block: ToolResponseBlock) -> None:
         """Buffer the tool message of a result; a user message after the results shows its images."""
-        open_calls = self._open_calls.get(block.call_id)
-        place, call = open_calls.pop(0) if open_calls else (self._call_count, self._latest_calls.get(block.call_id, {}))
+        latest = (self._call_count, self._latest_calls.get(block.call_id, {}))
+        (place, call), *others = self._open_calls.pop(block.call_id, ()) or (latest,)
+        if others:
+            self._open_calls[block.call_id] = tuple(others)
         text, media = self.text_and_media(block)
         message: Json = {"role": "tool", "content": text}
         name = call["function"]["name"] if call else block.name

@@ -67,21 +67,14 @@ class OllamaParser:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._parse_slow(data)
             return
-        message = line.message
-        if (
-            message is None
-            or line.done
-            or line.done_reason
-            or line.error
-            or message.tool_calls
-            or message.images
-            or message.content.__class__ is not str
-            or (message.thinking is not None and message.thinking.__class__ is not str)
-        ):
+        if line.done:
             self._parse_slow(data)
             return
+        message = line.message
         if line.model != self._model:
             self._identify(line.model, line.created_at)
+        if line.remote_model or line.remote_host:
+            self._keep_facts({"remote_model": line.remote_model, "remote_host": line.remote_host})
         if message.thinking:
             self._reasoning(message.thinking)
         if message.content:
@@ -130,16 +123,19 @@ class OllamaParser:
 
     def _report_line_fields(self, line: Json, message: Json) -> None:
         """Report the fields of a line that are facts about the response, and those that this wire does not have."""
-        facts = {name: line[name] for name in RESPONSE_FIELDS if line.get(name)}
-        if facts and facts != self._facts:
-            self._facts = facts
-            self._sink.add_response_metadata(facts)
+        self._keep_facts(line)
         report_unknown_fields(self._sink, line, LINE_FIELDS)
         report_unknown_fields(self._sink, message, MESSAGE_FIELDS, "message.")
         for call in _items(message.get("tool_calls")):
             if isinstance(call, dict) and isinstance(call.get("function"), dict):  # another is unknown as a whole
                 report_unknown_fields(self._sink, call, CALL_FIELDS, "tool_call.")
                 report_unknown_fields(self._sink, call["function"], FUNCTION_FIELDS, "tool_call.function.")
+
+    def _keep_facts(self, line: Json) -> None:
+        facts = {name: line[name] for name in RESPONSE_FIELDS if line.get(name)}
+        if facts and facts != self._facts:
+            self._facts = facts
+            self._sink.add_response_metadata(facts)
 
     def _read_logprobs(self, logprobs: Any) -> None:
         """Report log probabilities, and keep them with their text."""

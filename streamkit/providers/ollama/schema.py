@@ -12,8 +12,8 @@ since v0.12.10 (ollama/ollama#12956), and its index counts the calls of the turn
 of the message. A body that was not streamed is one such object with ``done``. An error is ``{"error": "..."}``, also
 within a stream. No field of this wire names the response.
 
-Only the plain line is a struct; the others are read as plain data, as is a line with a field that is not declared,
-which the decoder refuses. Leaves are ``Any``.
+Only the plain line is a struct. The others are read as plain data, as is a line that the decoder refuses because it has
+another field or a value of another type.
 
 This module must not depend on sinks, history or requests.
 """
@@ -32,8 +32,8 @@ __all__ = [
     "LINE_FIELDS",
     "MESSAGE_FIELDS",
     "RESPONSE_FIELDS",
-    "ChatChunk",
     "Json",
+    "PlainLine",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -52,25 +52,23 @@ CALL_FIELDS = frozenset({"id", "type", "function"})
 FUNCTION_FIELDS = frozenset({"index", "name", "arguments"})
 
 
-class Message(Struct, gc=False, forbid_unknown_fields=True):
-    """The message of a line."""
+class PlainMessage(Struct, gc=False, forbid_unknown_fields=True):
+    """A message of text and thinking."""
 
-    role: Any = None
-    content: Any = None
-    thinking: Any = None
-    tool_calls: Any = None
-    images: Any = None
+    role: str = ""
+    content: str = ""
+    thinking: str | None = None
 
 
-class ChatChunk(Struct, gc=False, forbid_unknown_fields=True):
-    """A line, with the fields that show whether it contains text or thinking and nothing else."""
+class PlainLine(Struct, gc=False, forbid_unknown_fields=True):
+    """A line that contains text or thinking and nothing else."""
 
-    model: Any = None
-    created_at: Any = None
-    message: Message | None = None
-    done: Any = None
-    done_reason: Any = None
-    error: Any = None
+    model: str
+    message: PlainMessage
+    created_at: str | None = None
+    done: bool = False
+    remote_model: str | None = None
+    remote_host: str | None = None
 
 
-DECODER = msgspec.json.Decoder(ChatChunk)
+DECODER = msgspec.json.Decoder(PlainLine)

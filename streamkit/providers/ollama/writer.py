@@ -20,11 +20,12 @@ from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import ErrorBody, WriterOptions
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, WriterOptions
 
 __all__ = ["OllamaWriter", "create_writer", "error_body", "error_event"]
 
 # Calls end in ``stop`` too. A reason for which the vendor has no name is the neutral one.
+_CREATED: Final = "1970-01-01T00:00:00Z"  # no writer reads a clock
 _DONE_REASONS: Final = invert_finish_reasons(FINISH_REASONS, preferred={"tool_calls": "stop"})
 
 
@@ -65,7 +66,8 @@ class OllamaWriter(WholeCallWriter):
         return self._line({field: text})
 
     def _head(self) -> Json:
-        return {"model": self.model or "", "created_at": self.metadata.get("created_at", "1970-01-01T00:00:00Z")}
+        created = self.metadata.get("created_at", _CREATED)
+        return {"model": self.model or "", "created_at": created if len(str(created)) <= LONGEST_REPEATED else _CREATED}
 
     def end(self) -> None:
         """Write the last line with finish reason and token counts, or the error."""

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from streamkit.calls import StreamError
 from streamkit.ids import IdRule
 from streamkit.providers.contract.output_form import OutputSupport
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.providers.contract.traits import Endpoint, ModelFacts
+from streamkit.providers.contract.traits import Endpoint, ModelFacts, matches_no_head
 from streamkit.providers.openai_chat.traits import (
     ERRORS,
     ILLEGAL_IN_NAME,
@@ -31,6 +30,7 @@ from streamkit.providers.openai_chat.traits import (
     OPENAI_IDS,
     OPENAI_SETTINGS,
     RULES_OF_MODELS,
+    SECOND_KEY,
     SERVER_IDS,
     SETTINGS,
     SETTINGS_WITH_TOP_K,
@@ -108,8 +108,7 @@ class StreamForm(Struct, frozen=True, kw_only=True):
     error_in_band: bool = False  #: a response that breaks off has its error in the last chunk
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChatDialect(Traits):
+class ChatDialect(Traits, frozen=True, kw_only=True):
     """Declared facts of one dialect, in addition to those of every provider.
 
     Attributes:
@@ -124,45 +123,42 @@ class ChatDialect(Traits):
         strict: the name of its strict mode for tools in ``requests.STRICT_PROFILES``; None if it has none.
     """
 
-    plain_reasoning: bool = field(init=False)  # derived, because it follows from the fields about reasoning
     # defaults of Traits that differ for this wire
     request_rules: str | None = "streamkit.testing.rules.openai_chat"
     reuses_slots: bool = True
     whole_names: bool = False
-    second_key: str | None = "function_call"
+    second_key: str | None = SECOND_KEY
     id_rule: IdRule = SERVER_IDS
-    model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: RULES_OF_MODELS, repr=False)
+    model_id_rules: Mapping[str, IdRule] = field(default_factory=lambda: RULES_OF_MODELS)
     stream_usage: bool = True  # https://platform.openai.com/docs/api-reference/chat/create, "stream_options"
     end_marker: str | None = "[DONE]"
-    classify_error: Callable[[StreamError], StreamError] = field(default=ERRORS.classify, repr=False, compare=False)
-    output: OutputSupport = field(default=OutputSupport(has_field=True), repr=False)
+    classify_error: Callable[[StreamError], StreamError] = ERRORS.classify
+    output: OutputSupport = OutputSupport(has_field=True)
     signature_fields: tuple[str, ...] = ("extra_content", "thought_signature")  # of Gemini's OpenAI-compatible endpoint
-    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS, repr=False)
-    implied_fields: Mapping[str, Any] = field(default_factory=lambda: IMPLIED, repr=False)
+    setting_fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: SETTINGS)
+    implied_fields: Mapping[str, Any] = field(default_factory=lambda: IMPLIED)
     # The rule of OpenAI, which most servers took over ("'tools[0].function.name': string does not match pattern").
     illegal_in_name: re.Pattern[str] | None = ILLEGAL_IN_NAME
-    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = field(
-        default=reasoning_state, repr=False, compare=False
-    )
+    reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = reasoning_state
     joins_blocks: bool = True
-    call_state: Callable[[str], dict[str, Any]] | None = field(default=call_state, repr=False, compare=False)
-    rate_message: RateMessage = field(default=rate_message, repr=False, compare=False)
+    call_state: Callable[[str], dict[str, Any]] | None = call_state
+    rate_message: RateMessage = rate_message
     # what dialects differ in
     reasoning_field: str | None = None
     thinking_parts: bool = False
     reasoning_replay: Literal["always", "tool_turns", "never"] = "always"
-    reasoning: ReasoningRules = field(default=ReasoningRules(), repr=False)
-    messages: MessageForm = field(default=MessageForm(), repr=False)
-    media: MediaForm = field(default=MediaForm(), repr=False)
-    stream: StreamForm = field(default=StreamForm(), repr=False)
+    reasoning: ReasoningRules = ReasoningRules()
+    messages: MessageForm = MessageForm()
+    media: MediaForm = MediaForm()
+    stream: StreamForm = StreamForm()
     required_choice: str = "required"
     cache_marks: bool = False
     strict: str | None = None
 
     def __post_init__(self) -> None:
-        """Derive whether reasoning without a signature is sent back."""
+        """Derive whether reasoning without a signature is sent back, which the fields about reasoning decide."""
         has_place = self.thinking_parts or self.reasoning_field is not None
-        object.__setattr__(self, "plain_reasoning", has_place and self.reasoning_replay != "never")
+        structs.force_setattr(self, "plain_reasoning", has_place and self.reasoning_replay != "never")
 
 
 _GROQ_REASONING = "https://console.groq.com/docs/reasoning"
@@ -251,7 +247,7 @@ _OPENAI = ChatDialect(
 
 DIALECTS = (
     _OPENAI,
-    replace(
+    structs.replace(
         _OPENAI,
         name="azure_openai",
         endpoint=Endpoint(
@@ -264,7 +260,7 @@ DIALECTS = (
             sdk_base_path="",
             route_example="/openai/deployments/{deployment}/chat/completions",
         ),
-        matches_head=Traits.matches_head,
+        matches_head=matches_no_head,
         strict="azure",
         # https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter
         stream=StreamForm(first_chunk="prompt_filter"),

@@ -6,6 +6,7 @@ searched only in a chunk that is not of the plain form (``schema.PlainChunk``), 
 
 from __future__ import annotations
 
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -54,6 +55,7 @@ _CODE_FIELDS = ("code", "error_code", "error_type")
 _NO_ERROR = (None, "", 0, "0", 200, "200")
 _response_facts = attrgetter(*RESPONSE_FIELDS)
 _choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
+_NO_FACTS, _NO_CHOICE_FACTS = _response_facts(Chunk()), _choice_facts(ChunkChoice())
 
 
 class ResponseReader:
@@ -64,9 +66,9 @@ class ResponseReader:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._metadata: dict[str, Any] = {}  # the facts that were reported
-        self._facts: Any = None  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
+        self._facts: Any = _NO_FACTS  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
         self._filter_results: dict[str, Any] = {}
-        self._choice_facts: Any = None  # the same of CHOICE_RESPONSE_FIELDS and the last choice
+        self._choice_facts: Any = _NO_CHOICE_FACTS  # the same of CHOICE_RESPONSE_FIELDS and the last choice
 
     def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
         """Report the usage in Groq's own field, and errors."""
@@ -142,9 +144,10 @@ def start_facts(chunk: Chunk) -> dict[str, Any]:
         known = {name: names[name] for name in ("id", "seed") if names.get(name)} if isinstance(names, dict) else {}
         if known:
             facts["x_groq"] = known
-    for name in SOURCE_FIELDS:
-        if isinstance(sources := getattr(chunk, name), list) and sources:
-            facts[name] = sources
+    if chunk.citations or chunk.search_results:
+        for name in SOURCE_FIELDS:
+            if isinstance(sources := getattr(chunk, name), list) and sources:
+                facts[name] = sources
     return facts
 
 
@@ -182,6 +185,11 @@ _CACHE_WRITE_FIELDS = (
     "cache_creation_input_tokens",
     "cached_creation_tokens",
 )
+#: Of LiteLLM, with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364), and of Usage of
+#: snowflake.core.
+_RELAYED_CACHE_FIELDS = frozenset(
+    {"cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens"}
+)
 
 
 def _parse_usage(raw: Any) -> Usage | None:
@@ -207,14 +215,13 @@ def _parse_usage(raw: Any) -> Usage | None:
         cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
     if cache_read is None:
         cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
-    # LiteLLM: with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364)
-    relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
-    relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
-    if not relayed_write:  # Usage of snowflake.core
-        relayed_write = as_integer(raw.get("cache_write_input_tokens")) or 0
-    cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
-    if prompt is not None and prompt < relayed_read + relayed_write:
-        prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
+    if not _RELAYED_CACHE_FIELDS.isdisjoint(raw):
+        relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
+        relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+        relayed_write = relayed_write or as_integer(raw.get("cache_write_input_tokens")) or 0
+        cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
+        if prompt is not None and prompt < relayed_read + relayed_write:
+            prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
     if isinstance(output_details, dict):
         reasoning = as_integer(output_details.get("reasoning_tokens"))
     if reasoning is None:
@@ -414,6 +421,7 @@ def flagged_filters(results: Any) -> list[str]:
 # ---------------------------------------------------------------- unknown fields
 
 
+@cache
 def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> frozenset[str]:
     """Return the fields that the parser reads, and those that it is known not to need."""
     # A field that is None in the plain form, and that is not read, was only ever seen without a value.
@@ -423,12 +431,6 @@ def _known_fields(read: type[Struct], plain: type[Struct] | None = None) -> froz
     return frozenset(read.__struct_encode_fields__) | ignored
 
 
-_CHUNK = _known_fields(schema.Chunk, schema.PlainChunk)
-_CHOICE = _known_fields(schema.ChunkChoice, schema.PlainChoice)
-_DELTA = _known_fields(schema.Delta, schema.PlainDelta)
-_TOOL_CALL = _known_fields(schema.CallDelta)
-_FUNCTION = _known_fields(schema.Function)
-_CUSTOM = _known_fields(schema.Custom)
 #: LiteLLM's field of what Chat Completions has no field for, at a choice, a delta, a message and a call. Since 1.106
 #: most of it is sent elsewhere, too: reasoning in its own fields, the signature of a call in the call's id.
 _NESTED = "provider_specific_fields"
@@ -444,21 +446,21 @@ def report_other_fields(sink: Sink, chunk: dict[str, Any]) -> None:
         sink: gets the facts about the response as metadata, all other fields as unknown ones.
         chunk: the chunk as plain data.
     """
-    _report(sink, chunk, _CHUNK, "")
+    _report(sink, chunk, _known_fields(schema.Chunk, schema.PlainChunk), "")
     for choice in _dicts(chunk.get("choices")):
-        _report(sink, choice, _CHOICE, "choice.")
+        _report(sink, choice, _known_fields(schema.ChunkChoice, schema.PlainChoice), "choice.")
         for place in ("delta", "message"):
             delta = choice.get(place)
             if isinstance(delta, dict):
-                _report(sink, delta, _DELTA, f"{place}.")
+                _report(sink, delta, _known_fields(schema.Delta, schema.PlainDelta), f"{place}.")
                 for function in _dicts(delta.get("function_call")):
-                    _report(sink, function, _FUNCTION, "function_call.")
+                    _report(sink, function, _known_fields(schema.Function), "function_call.")
                 for call in _dicts(delta.get("tool_calls")):
-                    _report(sink, call, _TOOL_CALL, "tool_call.")
+                    _report(sink, call, _known_fields(schema.CallDelta), "tool_call.")
                     for function in _dicts(call.get("function")):
-                        _report(sink, function, _FUNCTION, "tool_call.function.")
+                        _report(sink, function, _known_fields(schema.Function), "tool_call.function.")
                     for custom in _dicts(call.get("custom")):
-                        _report(sink, custom, _CUSTOM, "tool_call.custom.")
+                        _report(sink, custom, _known_fields(schema.Custom), "tool_call.custom.")
 
 
 def _report(sink: Sink, value: dict[str, Any], known: frozenset[str], place: str) -> None:

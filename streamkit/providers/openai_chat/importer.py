@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from streamkit.history import Content, FileBlock, ReasoningBlock, TextBlock
-from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint, read_cache_mark
+from streamkit.history.builder import ContentBuilder, as_list, read_breakpoint
 from streamkit.history.content import CACHE_BREAKPOINT, CacheMark, create_block, create_stored
 from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import parse_result
@@ -29,6 +29,7 @@ from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import image_address, parse_media_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING
 from streamkit.providers.openai_chat.traits import REASONING_FIELDS, REASONING_TEXT_FIELDS
+from streamkit.providers.requests.request import read_cache_mark
 
 __all__ = ["parse_messages"]
 

@@ -43,7 +43,7 @@ from streamkit.providers.openai_chat.content_blocks import (
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.media import convert_media, convert_tool_media, image_part
 from streamkit.providers.openai_chat.requests import BLANK_REASONING, build_request, is_reasoning
-from streamkit.providers.provider import RenderedMessages, RenderOptions
+from streamkit.providers.provider import RenderOptions
 from streamkit.providers.rendering.media import (
     Media,
     caption,
@@ -55,19 +55,19 @@ from streamkit.providers.rendering.media import (
 )
 from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
-from streamkit.providers.requests.request import MOST_CACHE_MARKS, drop_first_marks
+from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
 from streamkit.values.json_data import copy_with
 from streamkit.values.media import is_base64, to_standard_base64
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 _MARKS = frozenset({"cache", CACHE_BREAKPOINT})
 
 
-def render_messages(contents: Sequence[Content], traits: ChatDialect, options: RenderOptions) -> RenderedMessages:
-    """Return history as a dialect's messages."""
-    return ChatRenderer(traits, options, contents).render(contents)
+def create_renderer(traits: ChatDialect, options: RenderOptions) -> ChatRenderer:
+    """Return a renderer of history as a dialect's messages."""
+    return ChatRenderer(traits, options)
 
 
 class ChatRenderer(RoleRenderer[ChatDialect]):
@@ -77,10 +77,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         call_names: the names of the tools that were called, by the call's id in history.
     """
 
-    def __init__(self, traits: ChatDialect, options: RenderOptions, contents: Sequence[Content]) -> None:
+    def __init__(self, traits: ChatDialect, options: RenderOptions) -> None:
         super().__init__(traits, options)
         self.call_names: dict[str, str] = {}
-        self._contents = contents
+        self._has_reasoning: list[bool] = []  # for each content so far, whether its reasoning is sent back
         self._author: str | None = None  # of the content that is being rendered, until its message is there
         self._is_prefix = False  # the last content that was rendered asked to be continued by this dialect
         needs_reasoning = traits.calls_need_reasoning and traits.reasoning_replay != "never"
@@ -111,15 +111,14 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             self.messages[-1]["prefix"] = True
         last = self.messages[-1] if len(self.messages) > 1 else {}
         if self.traits.messages.prefix and last.get("role") == "system":
-            contents_of_last = self.contents_of(self.messages.pop())
-            message = {**last, "role": "user"}
-            self.push(message)
-            self.mark(message, contents_of_last)
+            self.messages.pop()
+            members = self.members.pop()
+            self.push({**last, "role": "user"})
+            self.members[-1] = members
             self.changes.append("the last message, a system message, was sent as a person's")
         if self.traits.cache_marks:
-            lists = [parts for message in self.messages if isinstance(parts := message.get("content"), list)]
-            marked = [part for parts in lists for part in parts if "cache_control" in part]
-            if drop_first_marks(marked, lambda part: part.pop("cache_control")):
+            self.close_messages(len(self.messages))
+            if self.drop_first_marks([]):
                 self.report(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}")
 
     def add(self, content: Content) -> None:
@@ -303,23 +302,26 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
 
     # ------------------------------------------------------------ reasoning
 
-    @cached_property
-    def _has_reasoning(self) -> list[bool]:
-        """For each content, whether its reasoning is sent back. A person's message begins a turn."""
+    def extend(self, contents: Sequence[Content]) -> None:
+        """Render the next contents, after finding whose reasoning is sent back. A person's message begins a turn."""
         replay, model = self.traits.reasoning_replay, self.options.model
         if self.traits.reasoning.of_reasoners and model and self.traits.facts_for(model).reasoning == "none":
             replay = "never"
         if replay != "tool_turns":
-            return [replay == "always"] * len(self._contents)
-        turn, turns_with_calls = 0, {0}  # the first turn may lack its beginning, and the beginning may have had calls
+            self._has_reasoning += [replay == "always"] * len(contents)
+            super().extend(contents)
+            return
+        # The first turn may lack its beginning, and the beginning may have had calls.
+        turn, turns_with_calls = 0, {0} if not self._has_reasoning or self._has_reasoning[-1] else set[int]()
         turns: list[int] = []
-        for content in self._contents:
+        for content in contents:
             kinds = {block.type for block in content.blocks}
             turn += content.speaker == "human" and kinds != {"tool_response"}
             turns.append(turn)
             if "tool_call" in kinds:
                 turns_with_calls.add(turn)
-        return [turn in turns_with_calls for turn in turns]
+        self._has_reasoning += [turn in turns_with_calls for turn in turns]
+        super().extend(contents)
 
     def _accepts_reasoning(self, block: ReasoningBlock) -> bool:
         if self.traits.thinking_parts:

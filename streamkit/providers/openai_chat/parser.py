@@ -12,14 +12,13 @@ A finish reason does not end the turn: Together sends further calls after it, ot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from streamkit.events import NormalizedToolChunk, ReasoningKind
+from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
 from streamkit.providers.contract.sink import ChoiceSink, Sink
 from streamkit.providers.decoding.decoding import as_text, convert
@@ -43,14 +42,11 @@ from streamkit.providers.openai_chat.fields import (
     start_facts,
 )
 from streamkit.providers.openai_chat.other_forms import MessageListReader, OtherForms, read_irregular_frame
-from streamkit.providers.openai_chat.schema import RESPONSE_FIELDS, CallDelta, Chunk, ChunkChoice, Delta, PlainChunk
-from streamkit.providers.openai_chat.traits import FINISH_REASONS, REASONING_FIELDS
+from streamkit.providers.openai_chat.schema import CallDelta, Chunk, ChunkChoice, Delta, PlainChunk
+from streamkit.providers.openai_chat.traits import FINISH_REASONS, REASONING_FIELDS, SECOND_KEY
 from streamkit.providers.provider import Traits
 
 __all__ = ["ChatParser", "create_parser"]
-
-#: The key of ``function_call``, which some servers send beside the same call in ``tool_calls``.
-_SECOND_KEY = ChatDialect.second_key
 
 #: The fields of a message by the kind of block that they become.
 _BLOCK_FIELDS = {
@@ -65,8 +61,8 @@ _decode = msgspec.json.Decoder(PlainChunk).decode
 
 _NOTHING_STREAMED: frozenset[tuple[int, str]] = frozenset()  # one for all parsers: an empty set has 216 bytes
 
-#: A field that may differ from chunk to chunk and is never read.
-_UNREAD_FIELD = re.compile(rb'[{,] *"(?:created|obfuscation|p|token_id)" *: *(?:([0-9]+)|"([0-9A-Za-z]*)")')
+_PADDING = re.compile(rb'"(?:obfuscation|p)" ?: ?"([0-9A-Za-z]*)"')
+_UNREAD_NUMBER = re.compile(rb'"token_id" ?: ?([0-9]+)')  # Together, which sends the text twice
 
 
 def create_parser(sink: Sink, traits: Traits) -> ChatParser:
@@ -85,20 +81,19 @@ class ChatParser:
         "_is_identified",
         "_messages",
         "_other_forms",
+        "_plain",
         "_response",
         "_sink",
         "_streamed",
-        "_text",
-        "_tool",
     )
 
-    unread_field = _UNREAD_FIELD
+    padding = _PADDING
+    unread_number = _UNREAD_NUMBER
 
     def __init__(self, sink: Sink, *, has_message_lists: bool = False) -> None:
         self._sink = sink
         self._choice_sink = sink.choice(0)
-        self._text = self._choice_sink.text
-        self._tool = self._choice_sink.tool
+        self._plain: PlainChunk | None = None  # the last frame, if it had this form
         self._is_identified = False  # the sink has the response's id and model
         self._response = ResponseReader(sink)
         self._extras: ExtrasReader | None = None  # created at the first rare field
@@ -113,20 +108,69 @@ class ChatParser:
         try:
             chunk = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._plain = None
             self._parse_slow(name, data)
             return
         if name == b"error":
+            self._plain = None
             self._parse_slow(name, data)
             return
+        self._plain = chunk
         self._read(chunk, data)
 
-    def repeater(self, data: bytes) -> Callable[[str], None] | None:
-        """Implement ``RepeatableParser.repeater``."""
-        try:
-            chunk = _decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    def plain_delta(self) -> tuple[Callable[..., None], str, Hashable, str | None] | None:
+        """Implement ``PlainParser.plain_delta``."""
+        chunk = self._plain
+        choices = chunk.choices if chunk is not None else None
+        if chunk is None or not choices or len(choices) > 1 or not self._is_identified:
             return None
-        return _find_repeater(chunk, self._choice_sink)
+        choice, delta = choices[0], choices[0].delta
+        if (
+            delta is None
+            or choice.index != 0
+            or choice.finish_reason is not None
+            or choice.usage is not None
+            or choice.logprobs is not None
+            or (choice.content_filter_results and flagged_filters(choice.content_filter_results))
+            or chunk.usage is not None
+            or chunk.citations is not None
+            or chunk.search_results is not None
+            or chunk.x_groq is not None
+            or delta.refusal
+        ):
+            return None
+        content: Any = delta.content
+        calls, reasoning = delta.tool_calls, delta.reasoning_content or delta.reasoning
+        if isinstance(content, list) and not reasoning:
+            reasoning = _only_thinking(content)
+            content = None if reasoning else content
+        if bool(content) + bool(calls) + bool(reasoning) != 1:
+            return None
+        if calls and len(calls) == 1:
+            function, key = calls[0].function, calls[0].index
+            if function is not None and key.__class__ is int and not (calls[0].id or function.name):
+                arguments = function.arguments
+                if arguments.__class__ is str and arguments and calls[0].extra_content is None:
+                    return self._choice_sink.arguments, arguments, key, None
+        elif content:
+            if content.__class__ is str and not delta.reasoning_details:
+                return self._choice_sink.text, content, None, None
+        elif reasoning.__class__ is str:
+            if not delta.reasoning_details:
+                return self._choice_sink.reasoning, reasoning, None, "text"
+            details: Any = delta.reasoning_details
+            detail = details[0] if isinstance(details, list) and len(details) == 1 else None
+            if isinstance(detail, dict) and not any(isinstance(value, (dict, list)) for value in detail.values()):
+                field = next((name for name in REASONING_DETAIL_FIELDS.values() if detail.get(name)), "")
+                if detail.get(field) == reasoning:
+                    return self._reason_in_detail, reasoning, (detail, field), None
+        return None
+
+    def _reason_in_detail(self, text: str, place: Any) -> None:
+        """Report reasoning that one typed detail repeats (OpenRouter), as ``place``: the detail and its field."""
+        detail, field = place
+        self._choice_sink.reasoning(text, "summary" if detail.get("type") == "reasoning.summary" else "text")
+        self._choice_sink.add_metadata({"reasoning_details": [{**detail, field: text}]})
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one chunk given as a dict, or a complete ``chat.completion``."""
@@ -181,11 +225,11 @@ class ChatParser:
                     ):
                         self._read_texts(self._choice_sink, delta)
                         if calls:
-                            self._read_calls(self._tool, calls)
+                            self._read_calls(self._choice_sink, calls)
                     elif calls:
-                        self._read_calls(self._tool, calls)
+                        self._read_calls(self._choice_sink, calls)
                     elif content:
-                        self._text(content)
+                        self._choice_sink.text(content)
                     if (
                         choice.finish_reason is None
                         and choice.usage is None
@@ -368,13 +412,13 @@ class ChatParser:
             self._extras_reader().read(choice_sink, delta)
         if delta.tool_calls:
             calls = delta.tool_calls
-            self._read_calls(choice_sink.tool, [calls] if isinstance(calls, CallDelta) else calls)
+            self._read_calls(choice_sink, [calls] if isinstance(calls, CallDelta) else calls)
         function = delta.function_call
         if function is not None:  # after the same call in tool_calls, which has the id
             name, arguments = as_text(function.name), call_arguments(function.arguments)
-            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, _SECOND_KEY))
+            choice_sink.tool(NormalizedToolChunk("delta", None, name, None, arguments, SECOND_KEY))
 
-    def _read_calls(self, tool: Callable[[NormalizedToolChunk], None], calls: Sequence[CallDelta]) -> None:
+    def _read_calls(self, sink: ChoiceSink, calls: Sequence[CallDelta]) -> None:
         for position, call in enumerate(calls):
             function = call.function
             if (
@@ -385,69 +429,11 @@ class ChatParser:
                 and function.arguments.__class__ is str
                 and call.extra_content is None
             ):
-                tool(
+                sink.tool(
                     NormalizedToolChunk("delta", call.id, function.name, None, function.arguments, call.index, position)
                 )
             else:
-                read_irregular_call(tool, call, position)
-
-
-# ---------------------------------------------------------------- repeated chunks
-
-# The repetition of a plain chunk with another text, for ``frame_template``. The conditions are those under which the
-# parser reads a chunk as one delta and nothing else. Everything that a chunk may contain besides is either refused here
-# or the same in the next one.
-
-_facts = attrgetter("id", "model", *RESPONSE_FIELDS)
-
-
-def _find_repeater(chunk: PlainChunk, sink: ChoiceSink) -> Callable[[str], None] | None:
-    """Return the function that reports another text as the chunk's own was reported.
-
-    Args:
-        chunk: the chunk.
-        sink: the sink of choice 0.
-
-    Returns:
-        The function; None if the chunk is anything but one delta of text, reasoning or arguments of choice 0.
-    """
-    choices = chunk.choices
-    if not choices or len(choices) > 1 or not _has_only_delta(chunk, choices[0]):
-        return None
-    delta = choices[0].delta
-    if delta is None or delta.refusal:
-        return None
-    content: Any = delta.content
-    calls, reasoning = delta.tool_calls, delta.reasoning_content or delta.reasoning
-    if isinstance(content, list) and not reasoning:
-        reasoning = _only_thinking(content)
-        content = None if reasoning else content
-    if bool(content) + bool(calls) + bool(reasoning) != 1 or (delta.reasoning_details and not reasoning):
-        return None
-    if (content or reasoning) and (content or reasoning) in _facts(chunk):
-        return None
-    if content:
-        return sink.text if content.__class__ is str else None
-    if calls:
-        return _repeat_call(sink, calls[0], _facts(chunk)) if len(calls) == 1 else None
-    if reasoning.__class__ is not str:
-        return None
-    return _repeat_details(sink, reasoning, delta.reasoning_details) if delta.reasoning_details else sink.reasoning
-
-
-def _has_only_delta(chunk: PlainChunk, choice: ChunkChoice) -> bool:
-    """Return True if nothing outside of the delta is read."""
-    return (
-        choice.index == 0
-        and choice.finish_reason is None
-        and choice.usage is None
-        and choice.logprobs is None
-        and not flagged_filters(choice.content_filter_results)
-        and chunk.usage is None
-        and chunk.citations is None
-        and chunk.search_results is None
-        and chunk.x_groq is None
-    )
+                read_irregular_call(sink.tool, call, position)
 
 
 def _only_thinking(content: list[Any]) -> Any:
@@ -458,33 +444,3 @@ def _only_thinking(content: list[Any]) -> Any:
     thinking = part.get("thinking")
     item = thinking[0] if isinstance(thinking, list) and len(thinking) == 1 else None
     return item.get("text") if isinstance(item, dict) else None
-
-
-def _repeat_details(sink: ChoiceSink, reasoning: Any, details: Any) -> Callable[[str], None] | None:
-    """Return the same for reasoning that one typed detail repeats (OpenRouter); None if it is not of that form."""
-    detail = details[0] if isinstance(details, list) and len(details) == 1 else None
-    if not isinstance(detail, dict) or any(isinstance(value, (dict, list)) for value in detail.values()):
-        return None
-    field = next((name for name in REASONING_DETAIL_FIELDS.values() if detail.get(name)), "")
-    if detail.get(field) != reasoning:
-        return None
-    kind: ReasoningKind = "summary" if detail.get("type") == "reasoning.summary" else "text"
-
-    def repeat(text: str) -> None:
-        sink.reasoning(text, kind)
-        sink.add_metadata({"reasoning_details": [{**detail, field: text}]})
-
-    return repeat
-
-
-def _repeat_call(sink: ChoiceSink, call: CallDelta, facts: tuple[Any, ...]) -> Callable[[str], None] | None:
-    """Return the same for the only call of a chunk; None if it is not of the frequent form."""
-    function, key, raw_id = call.function, call.index, call.id
-    if function is None or key.__class__ is not int or function.arguments.__class__ is not str:
-        return None
-    name = function.name
-    if not (raw_id is None or raw_id.__class__ is str) or not (name is None or name.__class__ is str):
-        return None
-    if function.arguments in facts or function.arguments in (raw_id, name):
-        return None
-    return lambda text: sink.tool(NormalizedToolChunk("delta", raw_id, name, None, text, key, 0))

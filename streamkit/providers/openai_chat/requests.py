@@ -9,11 +9,11 @@ messages are rendered in ``messages``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from streamkit.errors import UsageError
-from streamkit.output import OutputType
 from streamkit.providers.contract.traits import budget_for, effort_for
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.provider import RenderedMessages, ToolChoice
@@ -42,6 +42,9 @@ from streamkit.providers.requests.tools import (
 from streamkit.tools import StrictProfile
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import OfferedTool, ToolDefinition
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = [
     "BLANK_REASONING",

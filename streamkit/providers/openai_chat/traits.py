@@ -34,6 +34,7 @@ __all__ = [
     "REASONING_FIELDS",
     "REASONING_TEXT_FIELDS",
     "RULES_OF_MODELS",
+    "SECOND_KEY",
     "SERVER_IDS",
     "SETTINGS",
     "SETTINGS_WITH_TOP_K",
@@ -50,6 +51,9 @@ REASONING_TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 
 #: All fields that contain reasoning, the others of them as typed parts or as state.
 REASONING_FIELDS = (*REASONING_TEXT_FIELDS, "reasoning_details", "thinking_blocks", "reasoning_opaque")
+
+#: The key of ``function_call``, which some servers send beside the same call in ``tool_calls``.
+SECOND_KEY = "function_call"
 
 #: Values of ``finish_reason`` and their meaning, of all dialects together. Any other value means ``other``.
 FINISH_REASONS: dict[str, FinishReason] = {

@@ -35,7 +35,7 @@ from streamkit.providers.openai_chat.traits import FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import ErrorBody, Json, WriterOptions
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, WriterOptions
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -89,7 +89,8 @@ class ChatWriter(ChoicesWriter):
         common = {"id": self.response_id or "chatcmpl-0", "object": "chat.completion.chunk", "created": 0}
         facts: Json = {"service_tier": "default", "system_fingerprint": None}
         if self.is_same_wire:
-            facts = {name: self.metadata[name] for name in ("created", *RESPONSE_FIELDS) if name in self.metadata}
+            names = [name for name in ("created", *RESPONSE_FIELDS) if name in self.metadata]
+            facts = {name: self.metadata[name] for name in names if len(str(self.metadata[name])) <= LONGEST_REPEATED}
         self._common = {**common, "model": self.model or "", **facts}
         if self._form.first_chunk == "comment":
             self.send_bytes(b": OPENROUTER PROCESSING\n\n")

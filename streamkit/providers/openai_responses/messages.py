@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.history.content import (
     Block,
@@ -41,7 +41,6 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.history.pairing import NO_RESULT
-from streamkit.output import OutputType
 from streamkit.providers.decoding.decoding import as_text
 from streamkit.providers.openai_responses.client_items import client_item, output_item, stored_item
 from streamkit.providers.openai_responses.media import detail_of, input_file, input_image, media_part, output_of
@@ -61,12 +60,18 @@ from streamkit.providers.requests.strict import OPENAI, strict_output_if_possibl
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
 
-__all__ = ["build_request", "convert_media", "render_messages"]
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
+
+__all__ = ["build_request", "convert_media", "create_renderer"]
 
 
-def render_messages(contents: Sequence[Content], traits: Traits, options: RenderOptions) -> RenderedMessages:
-    """Return history as input items. With the id policy ``origin`` a call of this provider keeps its ``call_id``."""
-    return ResponsesRenderer(traits, options, contents).render(contents)
+def create_renderer(traits: Traits, options: RenderOptions) -> ResponsesRenderer:
+    """Return a renderer of history as input items.
+
+    With the id policy ``origin`` a call of this provider keeps its ``call_id``.
+    """
+    return ResponsesRenderer(traits, options)
 
 
 def build_request(
@@ -114,16 +119,12 @@ class _RenderedCall:
 class ResponsesRenderer(MessageRenderer[Traits]):
     """A renderer of history to input items."""
 
-    def __init__(self, traits: Traits, options: RenderOptions, contents: Sequence[Content]) -> None:
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
         super().__init__(traits, options)
         self._calls: dict[str, _RenderedCall] = {}  # that were sent, by the call's id in history
         self._call_places: dict[str, int] = {}  # of the calls since the last results, by target id
         self._results: list[tuple[str, Json, int]] = []  # buffered, each with its target id and content number
         self._responses: dict[str, ToolResponseBlock] = {}  # by the call's id in history
-        for content in contents:
-            for block in content.blocks:
-                if isinstance(block, ToolResponseBlock):
-                    self._responses.setdefault(block.call_id, block)
         self._sent_item_ids: set[str] = set()  # "Duplicate item found with id ..." (vercel/ai#7883)
         # of the response that is being rendered
         self._pending_reasoning: list[Json] = []  # until the item that it led to
@@ -132,6 +133,14 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         self._server_item_ids: set[str] = set()
         self._last_text: tuple[object, Json] | None = None  # the origin and the message of the last text
         self._is_interrupted = False  # the provider did not retain the response
+
+    def extend(self, contents: Sequence[Content]) -> None:
+        """Render the next contents, after reading the results in them: some decide how their calls are sent."""
+        for content in contents:
+            for block in content.blocks:
+                if isinstance(block, ToolResponseBlock):
+                    self._responses.setdefault(block.call_id, block)
+        super().extend(contents)
 
     def add(self, content: Content) -> None:
         """Render the next content: a response as its items, all else as one message and the outputs of calls."""

@@ -56,6 +56,8 @@ _TEXT_AND_CALL_DELTA_EVENTS = _CALL_DELTA_EVENTS | frozenset(TEXT_DELTA_EVENTS)
 _DELTA_EVENTS = _TEXT_AND_CALL_DELTA_EVENTS | frozenset(SERVER_DELTA_EVENTS)
 _DELTA_EVENT_NAMES = frozenset(name.encode() for name in _DELTA_EVENTS)  # all others are decoded as plain data at once
 
+_LONGEST_DELTA = 1024  # bytes of an event without a name that is decoded as a delta first
+
 
 def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
     """Return a parser for one turn that reports to ``sink``."""
@@ -78,7 +80,7 @@ class ResponsesParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
-        if name and name not in _DELTA_EVENT_NAMES:
+        if name not in _DELTA_EVENT_NAMES if name else len(data) > _LONGEST_DELTA:
             self._parse_other(name, data)
             return
         try:

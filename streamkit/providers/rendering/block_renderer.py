@@ -1,9 +1,9 @@
-"""The base of the renderers to messages of content blocks: Anthropic's Messages and Bedrock's Converse.
+"""The bases of the renderers to messages that are lists of parts, of two roles that alternate.
 
-Both wires alternate between user and assistant messages, each a list of blocks. Both refuse blank text, white space at
-the end of a last assistant message, and results that are not at the beginning of the user message after their calls.
-Both take reasoning back only with its signature, and only at its origin. `BlockRenderer` contains these
-rules; a subclass converts single blocks. This module depends on no provider.
+`AlternatingRenderer` is for any such wire, with system text apart. `BlockRenderer` is for Anthropic's Messages and
+Bedrock's Converse: both refuse blank text, white space at the end of a last assistant message, and results that are not
+at the beginning of the user message after their calls. Both take reasoning back only with its signature, and only at
+its origin. A subclass converts single blocks. This module depends on no provider.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from streamkit.history.content import (
+    UNPAIRED_BLOCKS,
     Block,
+    CacheMark,
+    Content,
     FileBlock,
     ImageBlock,
     OpaqueBlock,
@@ -22,12 +25,93 @@ from streamkit.history.content import (
     ToolResponseBlock,
 )
 from streamkit.history.tool_results import result_parts
-from streamkit.providers.provider import Traits
+from streamkit.providers.provider import RenderOptions, Traits
 from streamkit.providers.rendering.media import Media, convert_or_describe, describe, report_name
-from streamkit.providers.rendering.message_renderer import AlternatingRenderer, Json
+from streamkit.providers.rendering.message_renderer import AnyTraits, Json, MessageRenderer, cache_mark
 from streamkit.providers.writing.encoding import text_or_json
 
-__all__ = ["BlockRenderer"]
+__all__ = ["AlternatingRenderer", "BlockRenderer"]
+
+
+class AlternatingRenderer(MessageRenderer[AnyTraits]):
+    """A renderer for messages of two roles that alternate, each a list of parts, and separate system text."""
+
+    assistant_role: ClassVar[str] = "assistant"
+    parts_field: ClassVar[str] = "content"
+
+    def add(self, content: Content) -> None:
+        """Render the next content: as parts of the last message if the role is the same, else as a new message."""
+        if content.speaker == "system":
+            self.add_system(content)
+            return
+        if content.speaker not in ("human", "tool", "ai"):
+            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
+            return
+        speaker = content.speaker
+        last_role = "user"
+        pushed: list[Any] = []
+        for block in content.blocks:
+            role = "user"
+            if type(block) not in UNPAIRED_BLOCKS and isinstance(block, ToolResponseBlock):
+                parts = self.result_parts(block)
+            elif speaker == "ai":
+                role, parts = self.assistant_role, self.assistant_parts(block)
+            elif speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
+                parts = [self.tool_media_part(block)]
+            else:
+                parts = self.user_parts(block)
+            if parts and "cache" in block.metadata and (mark := cache_mark(block)) is not None:
+                parts = self.mark_parts(parts, mark)
+            if role != last_role:
+                self.push(last_role, pushed)
+                last_role, pushed = role, []
+            pushed += parts
+        self.push(last_role, pushed)
+
+    def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
+        """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
+        return parts
+
+    def result_parts(self, block: ToolResponseBlock) -> list[Any]:
+        """Return the parts for the result of a call."""
+        raise NotImplementedError
+
+    def tool_media_part(self, block: Media) -> Any:
+        """Return the part for an image or file of a tool; text if the target cannot carry it."""
+        raise NotImplementedError
+
+    def user_parts(self, block: Block) -> list[Any]:
+        """Return the parts for a block of a user's message."""
+        raise NotImplementedError
+
+    def assistant_parts(self, block: Block) -> list[Any]:
+        """Return the parts for a block of the model's message."""
+        raise NotImplementedError
+
+    def push(self, role: str, parts: list[Any]) -> None:
+        """Add parts to the last message if it has this role, else to a new one."""
+        if not parts:
+            return
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last["role"] == role:
+            last[self.parts_field].extend(parts)
+            self.members[-1].append(self.content_number)
+        else:
+            self.append({"role": role, self.parts_field: list(parts)})
+
+    def add_system(self, content: Content) -> None:
+        """Add a system message to the system text, wherever it is in the conversation."""
+        if self.messages:
+            self.report("a system message from within the conversation was moved to the system text")
+        for block in content.blocks:
+            if isinstance(block, OpaqueBlock) and not self.is_own(block):
+                self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
+            elif not isinstance(block, TextBlock):
+                self.report(f"a block of type {block.type!r} in a system message was left out")
+            elif block.text.strip():
+                if (mark := cache_mark(block)) is not None:
+                    self.system_marks[len(self.system)] = mark
+                self.system.append(block.text)
 
 
 class BlockRenderer(AlternatingRenderer[Traits]):
@@ -37,6 +121,11 @@ class BlockRenderer(AlternatingRenderer[Traits]):
     target: ClassVar[str]
     #: the API accepts a result whose text is only white space
     accepts_blank_results: ClassVar[bool] = True
+
+    def __init__(self, traits: Traits, options: RenderOptions) -> None:
+        super().__init__(traits, options)
+        self._call_places: dict[str, int] = {}  # of the last assistant message that is closed, by the calls' ids
+        self._after_calls = 0
 
     # ---------------------------------------------------------------- one block, by the subclass
 
@@ -148,40 +237,39 @@ class BlockRenderer(AlternatingRenderer[Traits]):
 
     # ---------------------------------------------------------------- all messages
 
-    def put_results_first(self) -> None:
-        """Move the results of each user message to its beginning, in the order of their calls."""
-        positions: dict[str, int] = {}  # of the last assistant message's calls, by their ids
-        after_calls = 0
+    def put_results_first(self, message: Json) -> None:
+        """Move the results of a user message to its beginning, in the order of the calls before it."""
+        blocks = message["content"]
+        if message["role"] == "assistant":
+            self._call_places, self._after_calls = {}, len(blocks)
+            for number, block in enumerate(blocks):
+                call_id = self.read_call_id(block)
+                if isinstance(call_id, str):  # a block that the provider made may have any value as its id
+                    self._call_places[call_id] = number
+            return
 
-        def position(block: Json) -> int:
+        def place(block: Json) -> int:
             call_id = self.read_result_id(block)
-            return after_calls + 1 if call_id is None else positions.get(call_id, after_calls)
+            return self._after_calls + 1 if call_id is None else self._call_places.get(call_id, self._after_calls)
 
-        for message in self.messages:
-            blocks = message["content"]
-            if message["role"] == "assistant":
-                positions, after_calls = {}, len(blocks)
-                for number, block in enumerate(blocks):
-                    call_id = self.read_call_id(block)
-                    if isinstance(call_id, str):  # a block that the provider made may have any value as its id
-                        positions[call_id] = number
-            elif len(blocks) > 1:
-                blocks.sort(key=position)
+        if len(blocks) > 1:
+            blocks.sort(key=place)
 
     def strip_last_text(self) -> None:
         """Remove white space at the end of the last assistant message, for which the APIs refuse a request."""
         if not self.messages or self.messages[-1]["role"] != "assistant":
             return
-        block = self.messages[-1]["content"][-1]
-        text = block.get("text")
+        blocks = self.messages[-1]["content"]
+        text = blocks[-1].get("text")
         if isinstance(text, str) and text != text.rstrip():
-            block["text"] = text.rstrip()
+            blocks[-1] = {**blocks[-1], "text": text.rstrip()}
             self.report("white space at the end of the last assistant text was removed")
 
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
         if self.messages and self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", self.parts_field: [self.text_block("(continued)")]})
+            self.members.insert(0, [])
             self.report("a user message '(continued)' was put in front: the first message must be a user's")
 
 

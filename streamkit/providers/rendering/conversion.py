@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import OpaqueBlock
-from streamkit.history.builder import ReadingChanges
 from streamkit.history.content import Content, to_contents
 from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
-from streamkit.output.output_type import OutputType
 from streamkit.providers import registry
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
@@ -38,6 +36,9 @@ from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitio
 from streamkit.tools.toolset import AnyTool
 from streamkit.values.json_data import copy_with
 from streamkit.values.message_format import RateMessage
+
+if TYPE_CHECKING:
+    from streamkit.output import OutputType
 
 __all__ = [
     "NeutralRequest",
@@ -262,7 +263,11 @@ def render_request(
     """
     target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
     options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
-    output_type: OutputType[Any] | None = None if output is None else OutputType(output)
+    output_type: OutputType[Any] | None = None
+    if output is not None:
+        from streamkit.output import OutputType  # most requests have none
+
+        output_type = OutputType(output)
     if isinstance(contents, Request):
         request = contents
     else:
@@ -321,6 +326,8 @@ def parse_request(
         UsageError: the body is no dict, its messages are no list of dicts or of another format, or requests of this
             provider cannot be read. Nothing else that a body contains raises.
     """
+    from streamkit.history.builder import ReadingChanges  # which rendering does not need
+
     target = get(provider)
     if not is_object(body):
         raise UsageError(f"the body of a request must be a dict, not {type(body).__name__}")

@@ -1,15 +1,16 @@
 """The base classes of the providers' renderers: history to messages, with ids, changes and spans.
 
-Two forms cover most wires. `AlternatingRenderer`: messages of two roles alternate, each a list of parts, system text is
-apart (Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly
-after the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages,
-merging, buffered results, the id of each call and result (in the form that `streamkit.ids` determines), and the record
-of which content made which message are here. This module depends on no provider.
+Two forms cover most wires. `block_renderer.AlternatingRenderer`: messages of two roles alternate, each a list of parts
+(Anthropic, Bedrock, Gemini). `RoleRenderer`: a message has one role, tool results are one message each, directly after
+the calls (Chat Completions, Cohere, Ollama). A provider's subclass converts blocks. The order of messages, merging,
+buffered results, the id of each call and result (in the form that `streamkit.ids` determines), and the record of which
+content made which message are in these bases. This module depends on no provider.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
@@ -19,7 +20,6 @@ from streamkit.history import (
     Content,
     FileBlock,
     ImageBlock,
-    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
@@ -38,9 +38,10 @@ from streamkit.providers.rendering.media import (
     result_text,
     split_text_and_media,
 )
+from streamkit.providers.requests.request import MOST_CACHE_MARKS
 
 __all__ = [
-    "AlternatingRenderer",
+    "AnyTraits",
     "Json",
     "MessageIds",
     "MessageRenderer",
@@ -66,7 +67,7 @@ class MessageIds:
         self._origin = options.ids != "canonical"
         self._target_ids = TargetIds(traits.id_rule_for(options.model), options.used_ids)
         self._seen: dict[str, int] = {}  # the number of calls with an id
-        self._open_calls: dict[str, list[str]] = {}  # by id in history, the target ids of calls without a result
+        self._open_calls: dict[str, tuple[str, ...]] = {}  # by id in history, target ids of calls without a result
         self._latest: dict[str, str] = {}  # by id in history, the target id of the last call
 
     def start_round(self) -> None:
@@ -79,7 +80,7 @@ class MessageIds:
         target_id = self._target_ids.call(
             block.id if occurrence == 1 else f"{block.id}|{occurrence}", block.name, origin=self._raw_id(block)
         )
-        self._open_calls.setdefault(block.id, []).append(target_id)
+        self._open_calls[block.id] = (*self._open_calls.get(block.id, ()), target_id)
         self._latest[block.id] = target_id
         return target_id
 
@@ -88,9 +89,11 @@ class MessageIds:
 
         A result whose call is not in the conversation (its server stores it) has the id that the server gave the call.
         """
-        open_calls = self._open_calls.get(block.call_id)
+        open_calls = self._open_calls.pop(block.call_id, ())
+        if len(open_calls) > 1:
+            self._open_calls[block.call_id] = open_calls[1:]
         if open_calls:
-            return open_calls.pop(0)
+            return open_calls[0]
         latest = self._latest.get(block.call_id)
         return latest or self._target_ids.result(block.call_id, block.name or "", origin=self._raw_id(block))
 
@@ -113,11 +116,30 @@ class MessageIds:
 
 Json = dict[str, Any]
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
+AnyState = TypeVar("AnyState")
+
+
+def _fork(state: AnyState) -> AnyState:
+    """Return a copy that goes on by itself: its lists, dicts, sets and ids are its own, with the same members."""
+    forked = copy(state)
+    for name, value in vars(state).items():
+        if type(value) in (list, dict, set):
+            setattr(forked, name, value.copy())
+        elif isinstance(value, (MessageIds, TargetIds)):
+            setattr(forked, name, _fork(value))
+    return forked
 
 
 class MessageRenderer(Generic[AnyTraits]):
-    """A rendering of a conversation: the messages so far, the ids in use, and the changes."""
+    """A rendering of a conversation: the messages so far, the ids in use, and the changes.
 
+    `render` is called once, at the end. A conversation that grows is rendered by `extend` as it grows, and its messages
+    at any time are those of a `fork`. So a state that a fork may change is in lists, dicts and sets of values that are
+    replaced and not changed; a message may be changed until it is closed.
+    """
+
+    #: the field of a part that is its cache mark
+    mark_field: ClassVar[str] = "cache_control"
     #: a message has its calls in a field of their own, or after all else
     calls_come_last: ClassVar[bool] = False
 
@@ -128,10 +150,13 @@ class MessageRenderer(Generic[AnyTraits]):
         self.system: list[str] = []
         self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
         self.changes: list[str] = []
+        self._closing_changes: list[str] = []  # after those, whenever a message was closed
         self.request_fields: Json = {}
         self._legal_names: set[str] = set()  # of tools
-        self.content_number: int = 0  # the number of the content that is being rendered
-        self._contents_of: dict[int, tuple[Json, list[int]]] = {}  # by id() of a message, which contents are in it
+        self.content_number: int = -1  # the number of the content that is being rendered
+        self.members: list[list[int]] = []  # for each message, the numbers of the contents in it
+        self.closed: int = 0  # how many messages have their final form
+        self.marked_messages: list[int] = []  # the numbers of those of them that have cache marks
 
     @cached_property
     def ids(self) -> MessageIds:
@@ -139,8 +164,42 @@ class MessageRenderer(Generic[AnyTraits]):
         return MessageIds(self.traits, self.options)
 
     def render(self, contents: Sequence[Content]) -> RenderedMessages:
-        """Return the conversation as messages."""
-        for self.content_number, content in enumerate(contents):
+        """Return the conversation with its last contents as messages. Nothing follows."""
+        self.extend(contents)
+        self.finish()
+        system = "\n\n".join(self.system) or None
+        count = self.content_number + 1
+        changes = self.changes + self._closing_changes
+        return RenderedMessages(self.messages, system, self.members, count, self.request_fields, changes)
+
+    def fork(self) -> MessageRenderer[AnyTraits]:
+        """Return a renderer that goes on from here by itself; the closed messages are shared with it."""
+        self.close_messages(len(self.messages) - 1)
+        forked = _fork(self)
+        for number in range(self.closed, len(self.messages)):
+            message = self.messages[number]
+            forked.messages[number] = {k: v.copy() if type(v) is list else v for k, v in message.items()}
+            forked.members[number] = self.members[number].copy()
+        return forked
+
+    def close_messages(self, stop: int) -> None:
+        """Give the messages up to this number their final form: all that is in them has been added."""
+        changes, self.changes = self.changes, self._closing_changes
+        for number in range(self.closed, stop):
+            self.close_message(number)
+            self.closed = number + 1
+        self.changes = changes
+
+    def close_message(self, number: int) -> None:
+        """Give a message its final form, when those before it have theirs, and record whether it has cache marks."""
+        content = self.messages[number].get("content")
+        if isinstance(content, list) and any(self.mark_field in part for part in content):
+            self.marked_messages.append(number)
+
+    def extend(self, contents: Sequence[Content]) -> None:
+        """Render the next contents of the conversation."""
+        for content in contents:
+            self.content_number += 1
             if "author" in content.metadata and not self.accepts_author(content):
                 self.report("the name of a message's author was left out: the target has no field for it")
             has_call = False
@@ -159,19 +218,6 @@ class MessageRenderer(Generic[AnyTraits]):
                         "a text that followed a call was put before it: a message of the target ends with calls"
                     )
             self.add(content)
-        self.finish()
-        found: dict[int, tuple[int, int]] = {}  # by the number of a content, which messages contain it
-        for number, message in enumerate(self.messages):
-            if (marked := self._contents_of.get(id(message))) is not None:
-                for member in marked[1]:
-                    found[member] = (found[member][0] if member in found else number, number + 1)
-        spans: list[tuple[int, int]] = []
-        span = (0, 0)
-        for number in range(len(contents)):
-            span = found[number] if number in found else (span[1], span[1])
-            spans.append(span)
-        system = "\n\n".join(self.system) or None
-        return RenderedMessages(self.messages, system, spans, self.request_fields, self.changes)
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
@@ -263,19 +309,31 @@ class MessageRenderer(Generic[AnyTraits]):
     def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
         """Append a message that contains the content being rendered, or the given contents."""
         self.messages.append(message)
-        self.mark(message, contents)
+        self.members.append([self.content_number] if contents is None else list(contents))
 
-    def mark(self, message: Json, contents: Sequence[int] | None = None) -> None:
-        """Record the contents of a message, in addition to those recorded before."""
-        _, members = self._contents_of.setdefault(id(message), (message, []))
-        if contents is None:
-            members.append(self.content_number)
-        else:
-            members += contents
+    def drop_first_marks(self, system: list[Json]) -> bool:
+        """Leave out the first cache marks beyond the number that a request may have; return True if there were more.
 
-    def contents_of(self, message: Json) -> list[int]:
-        """Return the numbers of the contents that a message contains."""
-        return sorted(set(self._contents_of[id(message)][1])) if id(message) in self._contents_of else []
+        *system* are the parts of the system text. The mark is a field of a part, or all of one.
+        """
+        name = self.mark_field
+        lists = [system, *(self.messages[number]["content"] for number in self.marked_messages)]
+        surplus = sum(name in part for parts in lists for part in parts) - MOST_CACHE_MARKS
+        if surplus <= 0:
+            return False
+        for number, parts in zip([None, *self.marked_messages], lists, strict=True):
+            kept: list[Json] = []
+            for part in parts:
+                if surplus > 0 and name in part:
+                    surplus -= 1
+                    part = {field: value for field, value in part.items() if field != name}
+                if part:
+                    kept.append(part)
+            if number is None:
+                system[:] = kept
+            else:
+                self.messages[number] = {**self.messages[number], "content": kept}
+        return True
 
 
 def cache_mark(block: Block) -> CacheMark | None:
@@ -285,87 +343,6 @@ def cache_mark(block: Block) -> CacheMark | None:
         return None
     ttl = mark.get("ttl")
     return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
-
-
-class AlternatingRenderer(MessageRenderer[AnyTraits]):
-    """A renderer for messages of two roles that alternate, each a list of parts, and separate system text."""
-
-    assistant_role: ClassVar[str] = "assistant"
-    parts_field: ClassVar[str] = "content"
-
-    def add(self, content: Content) -> None:
-        """Render the next content: as parts of the last message if the role is the same, else as a new message."""
-        if content.speaker == "system":
-            self.add_system(content)
-            return
-        if content.speaker not in ("human", "tool", "ai"):
-            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
-            return
-        speaker = content.speaker
-        last_role = "user"
-        pushed: list[Any] = []
-        for block in content.blocks:
-            role = "user"
-            if type(block) not in UNPAIRED_BLOCKS and isinstance(block, ToolResponseBlock):
-                parts = self.result_parts(block)
-            elif speaker == "ai":
-                role, parts = self.assistant_role, self.assistant_parts(block)
-            elif speaker == "tool" and isinstance(block, (ImageBlock, FileBlock)):
-                parts = [self.tool_media_part(block)]
-            else:
-                parts = self.user_parts(block)
-            if parts and "cache" in block.metadata and (mark := cache_mark(block)) is not None:
-                parts = self.mark_parts(parts, mark)
-            if role != last_role:
-                self.push(last_role, pushed)
-                last_role, pushed = role, []
-            pushed += parts
-        self.push(last_role, pushed)
-
-    def mark_parts(self, parts: list[Any], mark: CacheMark) -> list[Any]:
-        """Return the parts of a block up to whose end the prompt is cached; unchanged on wires without such marks."""
-        return parts
-
-    def result_parts(self, block: ToolResponseBlock) -> list[Any]:
-        """Return the parts for the result of a call."""
-        raise NotImplementedError
-
-    def tool_media_part(self, block: Media) -> Any:
-        """Return the part for an image or file of a tool; text if the target cannot carry it."""
-        raise NotImplementedError
-
-    def user_parts(self, block: Block) -> list[Any]:
-        """Return the parts for a block of a user's message."""
-        raise NotImplementedError
-
-    def assistant_parts(self, block: Block) -> list[Any]:
-        """Return the parts for a block of the model's message."""
-        raise NotImplementedError
-
-    def push(self, role: str, parts: list[Any], contents: Sequence[int] | None = None) -> None:
-        """Add parts to the last message if it has this role, else to a new one."""
-        if not parts:
-            return
-        last = self.messages[-1] if self.messages else None
-        if last is not None and last["role"] == role:
-            last[self.parts_field].extend(parts)
-            self.mark(last, contents)
-        else:
-            self.append({"role": role, self.parts_field: list(parts)}, contents)
-
-    def add_system(self, content: Content) -> None:
-        """Add a system message to the system text, wherever it is in the conversation."""
-        if self.messages:
-            self.report("a system message from within the conversation was moved to the system text")
-        for block in content.blocks:
-            if isinstance(block, OpaqueBlock) and not self.is_own(block):
-                self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
-            elif not isinstance(block, TextBlock):
-                self.report(f"a block of type {block.type!r} in a system message was left out")
-            elif block.text.strip():
-                if (mark := cache_mark(block)) is not None:
-                    self.system_marks[len(self.system)] = mark
-                self.system.append(block.text)
 
 
 class RoleRenderer(MessageRenderer[AnyTraits]):

@@ -12,9 +12,9 @@ system text and the last block of the conversation, as Anthropic recommends for 
 without marks cache by themselves and get none.
 """
 
-from __future__ import annotations
+# No annotations as texts, as in ``history.content``.
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -31,9 +31,9 @@ __all__ = [
     "Request",
     "Settings",
     "auto_mark",
-    "drop_first_marks",
     "mark_contents",
     "mark_tools",
+    "read_cache_mark",
     "to_settings",
 ]
 
@@ -49,7 +49,7 @@ class OutputFormat(BaseModel):
         strict: whether the provider enforces the schema; None leaves it to the provider.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     type: Literal["text", "json", "json_schema"]
     json_schema: dict[str, Any] | None = None
@@ -82,7 +82,7 @@ class Settings(BaseModel):
         output_format: the form of the response's text.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     model: str | None = None
     max_output_tokens: int | None = None
@@ -124,11 +124,13 @@ class Request(BaseModel):
         provider: the provider in whose form the request was read; None for one that a program made.
     """
 
+    model_config: ClassVar[ConfigDict] = ConfigDict(defer_build=True)
+
     contents: list[Content]
     tools: list[ToolDefinition | HostedTool] = Field(default_factory=list)
     tool_choice: str | None = None
     stream: bool = False
-    settings: Settings = Settings()
+    settings: Settings = Field(default_factory=Settings)
     unread: dict[str, Any] = Field(default_factory=dict)
     provider: str | None = None
 
@@ -141,6 +143,8 @@ def to_settings(settings: Settings | Mapping[str, Any] | None) -> Settings:
     """
     if isinstance(settings, Settings):
         return settings
+    if not settings:
+        return Settings.model_construct()
     try:
         return Settings.model_validate(dict(settings or {}))
     except ValidationError as error:
@@ -173,6 +177,14 @@ def auto_mark(cache: CachePolicy) -> CacheMark | None:
     return {"ttl": ttl} if isinstance(ttl, str) else {}
 
 
+def read_cache_mark(value: Any) -> CacheMark | None:
+    """Return the mark of a ``cache_control`` of Anthropic's form; None for any other value."""
+    if not isinstance(value, dict) or value.get("type") != "ephemeral":
+        return None
+    ttl = value.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
+
+
 def mark_contents(contents: Sequence[Content], mark: CacheMark) -> list[Content]:
     """Return a conversation with a mark on its last system text and on its last block; marks that are there stay."""
     marked = list(contents)
@@ -199,14 +211,3 @@ def mark_tools(tools: Sequence[OfferedTool], mark: CacheMark) -> list[OfferedToo
             marked[position] = copy_with(tool, metadata={"cache": mark, **tool.metadata})
             break
     return marked
-
-
-def drop_first_marks(parts: Sequence[dict[str, Any]], remove: Callable[[dict[str, Any]], None]) -> bool:
-    """Remove the first marks beyond the number that a request may have; return True if there were more.
-
-    The parts have marks and are in the order of the request; ``remove`` removes the mark of one.
-    """
-    surplus = parts[:-MOST_CACHE_MARKS]
-    for part in surplus:
-        remove(part)
-    return bool(surplus)

@@ -12,7 +12,6 @@ from streamkit.errors import UsageError
 from streamkit.providers.contract.output_form import OutputRefused
 from streamkit.providers.requests.request import OutputFormat
 from streamkit.tools import StrictProfile
-from streamkit.tools.strict_schema import StrictSchema
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -96,6 +95,8 @@ def strict_output_if_possible(
 
 def _strict_schema(subject: str, schema: dict[str, Any], profile: StrictProfile) -> dict[str, Any]:
     """Return a schema in the form of a strict mode, or raise OutputRefused that names its subject."""
+    from streamkit.tools.strict_schema import StrictSchema  # most requests have neither strict tools nor an output
+
     converted = StrictSchema(subject, schema, profile)
     try:
         parameters = converted.parameters()

@@ -19,15 +19,15 @@ from typing import Any, Literal, TypeAlias
 
 from streamkit.errors import UsageError
 from streamkit.history import Block, Content, OpaqueBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.history.builder import read_cache_mark
 from streamkit.history.content import UNPAIRED_BLOCKS
 from streamkit.providers.contract.rendered import ToolChoice
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.requests.body_fields import BodyFields
-from streamkit.tools import StrictProfile, strict_parameters
+from streamkit.providers.requests.request import read_cache_mark
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
+from streamkit.values.schemas import StrictProfile
 
 __all__ = [
     "ToolMode",
@@ -317,6 +317,8 @@ def strict_schemas(tools: Sequence[OfferedTool], profile: StrictProfile | None) 
     if not any(map(_is_strict, definitions)):
         return {}
     own = {tool.name: tool.parameters for tool in definitions if tool.strict and "provider" in tool.metadata}
+    from streamkit.tools.strict_schema import strict_parameters  # few tools are strict
+
     converted = strict_parameters([tool for tool in definitions if tool.name not in own], profile)
     return own | converted
 

@@ -17,9 +17,12 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_json_text
 
-__all__ = ["ErrorBody", "Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
+__all__ = ["LONGEST_REPEATED", "ErrorBody", "Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
 
 Json: TypeAlias = dict[str, Any]
+
+#: Characters of what a wire repeats in every chunk, such as the model's name: a long one would multiply the response.
+LONGEST_REPEATED = 2048
 
 #: What a stream may have that a wire cannot express.
 OmittedKind = Literal[

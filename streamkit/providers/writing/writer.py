@@ -49,7 +49,7 @@ from streamkit.ids import TargetIds
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_json
-from streamkit.providers.writing.wire_output import ServerToolCall, WireOutput, WriterOptions
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ServerToolCall, WireOutput, WriterOptions
 from streamkit.values.total_tables import check_total
 
 __all__ = ["EVENT_ROWS", "EventRow", "Writer"]
@@ -181,8 +181,8 @@ class Writer(WireOutput):
 
     def _started(self, event: ResponseStarted) -> None:
         if not self._has_begun:
-            self.response_id: str | None = self.response_id or event.response_id
-            self.model: str | None = self.model or event.model
+            self.response_id: str | None = self.response_id or (event.response_id or "")[:LONGEST_REPEATED] or None
+            self.model: str | None = self.model or (event.model or "")[:LONGEST_REPEATED] or None
             if event.provider is not None and self.traits.is_from_provider({"provider": event.provider}):
                 self.is_same_wire = True
                 self.metadata: Mapping[str, Any] = event.metadata

@@ -10,12 +10,13 @@ import pytest
 import wire_streams
 from hypothesis import given
 from hypothesis import strategies as st
+from operation_counts import count_operations
 from recording_sink import RecordingSink, call_start
 from shared_data import RecordedStream, recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.calls import StreamError, Usage
-from streamkit.events import File
+from streamkit.events import File, Text
 from streamkit.providers.ollama import PROVIDERS
 
 RECORDED = recorded_streams("ollama")
@@ -389,3 +390,12 @@ def test_the_model_behind_a_cloud_model_is_metadata_once() -> None:
     one = line("Hi") | {"remote_model": "m-1", "remote_host": "https://ollama.com"}
     facts = ("add_response_metadata", {"remote_model": "m-1", "remote_host": "https://ollama.com"})
     assert read(one, one) == [facts, ("text", "Hi"), ("text", "Hi")]
+
+
+def test_a_line_of_a_cloud_model_is_decoded_once() -> None:
+    plain = json.dumps(line("Hi") | {"remote_model": "m-1", "remote_host": "https://ollama.com"}).encode() + b"\n"
+    turn = Turn("ollama", turn_key="turn-1")
+    turn.feed(plain)
+    with count_operations() as operations:
+        assert turn.feed(plain) == [Text("Hi", 0)]
+    assert operations.decodes == 1

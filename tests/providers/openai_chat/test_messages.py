@@ -27,7 +27,7 @@ from streamkit.history import (
     UnknownBlock,
 )
 from streamkit.providers.openai_chat.dialects import DIALECTS, ChatDialect
-from streamkit.providers.openai_chat.messages import render_messages
+from streamkit.providers.openai_chat.messages import create_renderer
 from streamkit.providers.provider import Provider, RenderedMessages, RenderOptions
 from streamkit.tools import Tool, tool
 
@@ -41,7 +41,7 @@ OTHER = ToolCallBlock(id="hist_tool_" + "b" * 24, name="time")
 
 
 def render(contents: Sequence[Content], dialect: ChatDialect, **options: Any) -> RenderedMessages:
-    return render_messages(contents, dialect, RenderOptions(**options))
+    return create_renderer(dialect, RenderOptions(**options)).render(contents)
 
 
 def _result(call: ToolCallBlock, result: Any = "21", **fields: Any) -> ToolResponseBlock:

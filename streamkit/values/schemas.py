@@ -1,6 +1,7 @@
-"""References within a JSON Schema: what a ``$ref`` refers to, by JSON pointer (RFC 6901).
+"""JSON schemas: their references, and what the strict mode of a provider takes of them.
 
-The keywords of JSON Schema that contain other schemas or refer to them.
+The keywords of JSON Schema that contain other schemas or refer to them; what a ``$ref`` refers to, by JSON pointer (RFC
+6901); the profile of a strict mode, which ``tools.strict_schema`` applies.
 
 https://json-schema.org/draft/2020-12/json-schema-core; ``definitions`` is the name of ``$defs`` in earlier drafts. This
 module must not depend on what a target accepts.
@@ -12,6 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 __all__ = [
     "COMBINATIONS",
     "DEEPEST",
@@ -19,6 +22,7 @@ __all__ = [
     "SCHEMAS_BY_NAME",
     "UNIONS",
     "Json",
+    "StrictProfile",
     "follow_reference",
     "resolve_reference",
     "resolve_schema",
@@ -47,14 +51,11 @@ def follow_reference(reference: Any, root: Any) -> Any:
         elif isinstance(node, Mapping):
             name = unescape_json_pointer(step)
             # A reference is a URI: "#/definitions/Record%3Cstring%3E" (vega/ts-json-schema-generator, ``encodeRefs``).
-            node = node.get(name) if name in node else node.get(unescape_json_pointer(_decode_uri(step)))
+            decoded = _URI_BYTES.sub(lambda at: bytes.fromhex(at[0].replace("%", "")).decode(errors="replace"), step)
+            node = node.get(name) if name in node else node.get(unescape_json_pointer(decoded))
         else:
             return None
     return node
-
-
-def _decode_uri(text: str) -> str:
-    return _URI_BYTES.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), text)
 
 
 def unescape_json_pointer(step: str) -> str:
@@ -78,3 +79,44 @@ def resolve_schema(schema: Any, root: Json) -> Json:
         return {}
     target = resolve_reference(schema.get("$ref"), root) if "$ref" in schema else None
     return schema if target is None else {**target, **{key: schema[key] for key in schema if key != "$ref"}}
+
+
+class StrictProfile(Struct, frozen=True):
+    """The form of a schema that one provider's strict mode takes, and its limits.
+
+    Attributes:
+        target: the provider's name for messages.
+        every_required: whether every property must be required.
+        keywords: the constraint keywords that it takes, each with the values that it takes (None: any value); None: all
+            keywords.
+        type_lists: whether ``"type": ["string", "null"]`` is taken; else it is expressed by ``anyOf``.
+        references: whether ``$ref`` is taken wherever a schema is; else the reference is replaced by what it refers to,
+            unless it is recursive.
+        recursive: whether a schema may refer to itself.
+        some_required: whether every object needs a required property.
+        all_or_none: whether the mode holds for all tools of a request or for none, so that it is requested only if all
+            of them are strict.
+        depth: the most nested objects.
+        enum_values: the most enum values of one tool.
+        properties: the most properties of one tool.
+        tools: the most strict tools of a request.
+        fields: the most properties of a request.
+        optional: the most properties of a request that are not required.
+        unions: the most properties of a request with ``anyOf`` or several types.
+    """
+
+    target: str
+    every_required: bool = False
+    keywords: Mapping[str, frozenset[Any] | None] | None = {}
+    type_lists: bool = True
+    references: bool = True
+    recursive: bool = True
+    some_required: bool = False
+    all_or_none: bool = False
+    depth: int | None = None
+    enum_values: int | None = None
+    properties: int | None = None
+    tools: int | None = None
+    fields: int | None = None
+    optional: int | None = None
+    unions: int | None = None

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from shared_data import recorded_streams
 
-import streamkit.reading.turn
 from streamkit import Limits, Turn
 from streamkit.events import Event, Failed
 from streamkit.providers.anthropic.parser import AnthropicParser
+from streamkit.providers.cohere.parser import CohereParser
 from streamkit.providers.openai_chat.parser import ChatParser
+from streamkit.reading.plain_frame import PlainFrame
 
-PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser}
+PARSERS: dict[str, Any] = {"openai_chat": ChatParser, "anthropic": AnthropicParser, "cohere": CohereParser}
 WORDS = [f" word{number}" for number in range(60)]
 ESCAPED = [f'"{number}"\n' for number in range(60)]
 HAN = [f"\u6f22{number}\U0001f600" for number in range(60)]  # neither escaped by JSON nor ASCII
@@ -48,8 +49,9 @@ def anthropic_start(block: str = '{"type":"text","text":""}') -> list[bytes]:
     return [sse(message, "message_start"), sse(start, "content_block_start")]
 
 
-def anthropic_server_call() -> list[bytes]:
-    return anthropic_start('{"type":"server_tool_use","id":"s","name":"web_search","input":{}}')
+def anthropic_text(text: str, padding: str = "") -> bytes:
+    delta = json.dumps({"type": "text_delta", "text": text})
+    return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}{padding}}}', "content_block_delta")
 
 
 def anthropic_arguments(text: str) -> bytes:
@@ -57,9 +59,18 @@ def anthropic_arguments(text: str) -> bytes:
     return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}}}', "content_block_delta")
 
 
-def anthropic_text(text: str, padding: str = "") -> bytes:
-    delta = json.dumps({"type": "text_delta", "text": text})
-    return sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}{padding}}}', "content_block_delta")
+def cohere(kind: str, **message: Any) -> bytes:
+    return sse(json.dumps({"type": kind, "index": 0, "delta": {"message": message}}), kind)
+
+
+COHERE_START = [
+    sse('{"type":"message-start","id":"m","delta":{"message":{"role":"assistant"}}}', "message-start"),
+    cohere("tool-call-start", tool_calls={"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}),
+]
+
+
+def cohere_arguments(text: str) -> bytes:
+    return cohere("tool-call-delta", tool_calls={"function": {"arguments": text}})
 
 
 def feed(
@@ -82,7 +93,7 @@ def feed(
     return events, turn, frames
 
 
-def together_text(text: str, token: int) -> bytes:
+def together_text(text: str, token: object) -> bytes:
     """Return a chunk as Together sends it."""
     choice = {"index": 0, "text": text, "delta": {"token_id": token, "role": "assistant", "content": text}}
     return sse(json.dumps({"id": "c", "model": "m", "choices": [choice]}))
@@ -92,7 +103,11 @@ def azure_text(text: str, **filters: Any) -> bytes:
     results = {"hate": {"filtered": False, "severity": "safe"}, **filters}
     return sse(
         json.dumps(
-            {"id": "c", "choices": [{"index": 0, "content_filter_results": results, "delta": {"content": text}}]}
+            {
+                "id": "c",
+                "model": "m",
+                "choices": [{"index": 0, "content_filter_results": results, "delta": {"content": text}}],
+            }
         )
     )
 
@@ -103,10 +118,10 @@ def thinking(word: str) -> dict[str, Any]:
 
 
 def compare(provider: str, reads: list[bytes], monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Turn, int]:
-    """Check that every read causes the same events with and without a template; return the turn and parsed frames."""
+    """Check that every read causes the same events with and without a form; return the turn and parsed frames."""
     events, turn, frames = feed(provider, reads, monkeypatch, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(streamkit.reading.turn, "FEWEST_READS", 10**9)
+        patch.setattr(PlainFrame, "learn", lambda self, data: None)
         expected, other, _ = feed(provider, reads, monkeypatch, **options)
     assert events == expected
     assert turn.to_dict() == other.to_dict()
@@ -131,10 +146,10 @@ LEARNED = {
     "reasoning in two fields": ("openai_chat", [chat({"reasoning": w, "reasoning_content": w}) for w in WORDS]),
     "text that a field repeats": ("openai_chat", [chat_text(word, p=word) for word in WORDS]),
     "anthropic": ("anthropic", [*anthropic_start(), *map(anthropic_text, WORDS)]),
-    "a number": ("openai_chat", [chat_text(word, created=n**3) for n, word in enumerate(WORDS, 1)]),
-    "a number and padding": (
+    "a time that changes now and then": ("openai_chat", [chat_text(w, created=n // 20) for n, w in enumerate(WORDS)]),
+    "padding that may be empty": (
         "openai_chat",
-        [chat_text(word, created=n, obfuscation="x7" * (1 + n % 9)) for n, word in enumerate(WORDS, 1)],
+        [chat_text(w, obfuscation="x" * (n % 3)) for n, w in enumerate(WORDS)],
     ),
     "a number between the text and its repetition": (
         "openai_chat",
@@ -143,7 +158,10 @@ LEARNED = {
     "filters that found nothing": ("openai_chat", [azure_text(word) for word in WORDS]),
     "a part of thinking": ("openai_chat", [chat({"content": [thinking(word)]}) for word in WORDS]),
     "text that JSON escapes": ("openai_chat", [chat_text(text) for text in ESCAPED]),
-    "a server tool": ("anthropic", [*anthropic_server_call(), *map(anthropic_arguments, ['{"a":"', *WORDS])]),
+    "cohere": ("cohere", [cohere("content-delta", content={"text": word}) for word in WORDS]),
+    "cohere, thinking": ("cohere", [cohere("content-delta", content={"thinking": word}) for word in WORDS]),
+    "cohere, plan": ("cohere", [cohere("tool-plan-delta", tool_plan=word) for word in WORDS]),
+    "cohere, arguments": ("cohere", [*COHERE_START, cohere_arguments('{"a":"'), *map(cohere_arguments, WORDS)]),
     "spaces": ("anthropic", [*anthropic_start(), *[anthropic_text(w, " " * (n % 7)) for n, w in enumerate(WORDS)]]),
 }
 
@@ -153,10 +171,19 @@ def test_a_run_of_plain_frames_is_read_without_the_parser(name: str, monkeypatch
     provider, reads = LEARNED[name]
     turn, frames = compare(provider, reads, monkeypatch)
     assert frames < len(reads) - 30
-    arguments = [*[call.arguments_text for call in turn.calls], *[call.arguments for call in turn.server_calls]]
-    text = turn.text or turn.reasoning or arguments[0]
+    text = turn.text or turn.reasoning or turn.calls[0].arguments_text
     words = {"characters as they are": HAN, "text that JSON escapes": ESCAPED}.get(name, WORDS)
     assert "".join(words) in text
+
+
+def test_arguments_of_a_server_tool_are_read_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = anthropic_start('{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}')
+    stop = sse('{"type":"content_block_stop","index":0}', "content_block_stop")
+    deltas = [anthropic_arguments(text) for text in ['{"query":"', *WORDS, '"}']]
+    turn, frames = compare("anthropic", [*start, *deltas, stop], monkeypatch)
+    assert frames < len(deltas) - 30
+    assert turn.server_calls[0].arguments == {"query": "".join(WORDS)}
+    compare("anthropic", [*start, *deltas, stop], monkeypatch, limits=Limits(text=900))
 
 
 IN_A_RUN = {
@@ -218,13 +245,14 @@ ARGUMENTS = ["{", '{"a":1}', '{"b":"', "\\", '\\"', "\\u00e9", "}", "é", " ", '
     ],
 )
 def test_a_number_that_is_none_is_read_by_the_parser(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = [chat_text(word, created=n) for n, word in enumerate(WORDS, 1)]
-    other = chat_text(" other").replace(b'"created": 1', b'"created": ' + value.encode())
-    compare("openai_chat", [*run, other, *run], monkeypatch)
+    run = [together_text(word, n) for n, word in enumerate(WORDS, 1)]
+    other = together_text(" other", "@").replace(b'"@"', value.encode())
+    for frame in (other, other.replace(b'"token_id": ' + value.encode(), b""), run[0].replace(b'"token_id": 1', b"")):
+        compare("openai_chat", [*run, frame, *run], monkeypatch)
 
 
 @pytest.mark.parametrize("place", [b'\n"@"', b'"@"\n', b'\r"@"', b' "@" '])
-@pytest.mark.parametrize("name", ["padding", "a number", "a number between the text and its repetition", "spaces"])
+@pytest.mark.parametrize("name", ["padding", "a number between the text and its repetition", "text", "spaces"])
 def test_a_line_end_next_to_the_text_ends_the_frame(place: bytes, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     provider, run = LEARNED[name]
     other = run[-1].replace(b'" word59"', place.replace(b"@", b" word60"))
@@ -293,11 +321,38 @@ def test_a_frame_with_a_fact_about_the_response_is_not_learned(
 
 
 @pytest.mark.parametrize("field", ["id", "model", "system_fingerprint", "provider"])
-def test_a_field_that_repeats_the_text_and_is_read_is_not_learned(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for other in ({"id": None}, {"model": None}):  # without both the response is not identified, so all chunks are read
-        run = [chat_text(word, **{**other, field: word}) for word in WORDS]
-        _, frames = compare("openai_chat", run, monkeypatch)
-        assert frames == len(run)
+@pytest.mark.parametrize("other", [{"id": None}, {"model": None}])
+def test_nothing_is_learned_while_the_response_is_not_identified(
+    other: dict[str, None], field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = [chat_text(word, **{**other, field: word}) for word in WORDS]
+    _, frames = compare("openai_chat", run, monkeypatch)
+    assert field in other or frames == len(run)  # all chunks are read for the id and the model
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        '{"type":"@","text":"\\u0074ext_delta"}',  # the text is written otherwise, and another field as it would be
+        '{"type":"text_delta","text":"\\u0040"}',
+        '{"type":"text_delta","text":"a","text":"@"}',
+        '{"type":"text_delta","text":"@","text":"\\u0040"}',
+        '{"type":"text_delta","t\\u0065xt":"@"}',
+        '{"text":"@","type":"text_delta"}',
+        '{"type":"text_delta","text":"@", "type":"text_delta"}',
+    ],
+)
+@pytest.mark.parametrize("text", ["text_delta", "word", ":", ",", '":"'])
+def test_only_the_place_of_the_text_is_learned(delta: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = sse(f'{{"type":"content_block_delta","index":0,"delta":{delta}}}', "content_block_delta")
+    texts = [text, "word", "text_delta", "input_json_delta", text, ":", "x"]
+    run = [frame.replace(b"@", json.dumps(each)[1:-1].encode()) for each in texts]
+    compare("anthropic", [*anthropic_start(), *run, anthropic_text("end"), *run], monkeypatch)
+
+
+def test_the_second_delta_of_a_block_is_read_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn, frames = compare("anthropic", [*anthropic_start(), *map(anthropic_text, "abc")], monkeypatch)
+    assert (turn.text, frames) == ("abc", 3)
 
 
 def test_the_id_of_a_call_that_repeats_its_arguments_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
