@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 
 import streamkit
 from streamkit import Turn, read
-from streamkit.bridges.run_database import SQLite
+from streamkit.bridges.database import SQLite
+from streamkit.bridges.run_store import TABLES
 from streamkit.cli import main
+from streamkit.gateway.database_store import DatabaseStore
 from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
 from streamkit.gateway.tap.relay import Relay
 from streamkit.testing import record
@@ -105,7 +108,7 @@ def test_a_database_of_runs_is_private_with_its_journals(tmp_path: Path) -> None
         execute("INSERT INTO streamkit_mail VALUES ('run', ?, 0.0, 'private')", (str(tmp_path),))
         return {path.name: mode(path) for path in tmp_path.iterdir()}
 
-    database = SQLite(str(tmp_path / "runs.db"))
+    database = SQLite(str(tmp_path / "runs.db"), TABLES)
     assert database.transact(modes) == dict.fromkeys(["runs.db", "runs.db-wal", "runs.db-shm"], 0o600)
     database.close()
     with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as connection:
@@ -113,6 +116,15 @@ def test_a_database_of_runs_is_private_with_its_journals(tmp_path: Path) -> None
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("DELETE FROM streamkit_mail")
         assert modes(connection.execute) == dict.fromkeys(["runs.db", "runs.db-journal"], 0o600)
+
+
+@needs_modes
+@pytest.mark.usefixtures("umask")
+def test_a_store_of_a_gateway_is_private(tmp_path: Path) -> None:
+    store = DatabaseStore(tmp_path / "gateway.db")
+    anyio.run(store.add, "state_key", b"signs carried state")
+    assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
+    anyio.run(store.aclose)
 
 
 def writing_calls(source: str) -> list[str]:
@@ -140,7 +152,7 @@ def test_files_are_written_in_the_places_that_are_tested_here() -> None:
         if (calls := writing_calls(path.read_text(encoding="utf-8")))
     }
     assert found == {
-        "bridges/run_database.py": ["os.open", "sqlite3.connect"],
+        "bridges/database.py": ["os.open", "sqlite3.connect"],
         "cli/__init__.py": ["os.open"],  # the null device
         "cli/chat.py": ["os.open"],  # the terminal
         "gateway/tap/exchange_folder.py": ["folder.mkdir"],

@@ -12,8 +12,8 @@ claim expires and another worker can take the run over, from its entries. Each c
 
 Time is the database's, so the clocks of the workers do not matter; a worker only measures how long its claim lasts.
 
-This module must not depend on how a run is made; it stores what ``checkpoint`` gives it. ``run_database`` has what
-differs between the databases.
+This module must not depend on how a run is made; it stores what ``checkpoint`` gives it. ``database`` has what differs
+between the databases.
 """
 
 from __future__ import annotations
@@ -30,19 +30,28 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from streamkit.bridges.run_database import Execute, open_database
+from streamkit.bridges.database import Execute, open_database
 from streamkit.errors import StreamkitError, UsageError
 from streamkit.execution import Lease, RunEntry, RunState, parse_entry
 from streamkit.execution.one_call.background import BackgroundTask
 from streamkit.history import Content
 from streamkit.values.redaction import log_failure
 
-__all__ = ["Claim", "ClaimLost", "RunClaimed", "RunStore"]
+__all__ = ["TABLES", "Claim", "ClaimLost", "RunClaimed", "RunStore"]
 
 _log = logging.getLogger("streamkit")
 
 _Value = TypeVar("_Value")
 
+#: The statements that create the tables of a database, unless they exist.
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS streamkit_claims (run_key TEXT PRIMARY KEY, fence INTEGER NOT NULL, worker TEXT,"
+    " expires DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS streamkit_entries (run_key TEXT NOT NULL, position INTEGER NOT NULL,"
+    " fence INTEGER NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (run_key, position))",
+    "CREATE TABLE IF NOT EXISTS streamkit_mail (run_key TEXT NOT NULL, id TEXT NOT NULL,"
+    " sent DOUBLE PRECISION NOT NULL, content TEXT NOT NULL, PRIMARY KEY (run_key, id))",
+)
 _RETRY_TIME = 10.0  # seconds in which work without a claim is done again; a restart of PostgreSQL takes fewer
 _RELEASE_TIME = 2.0  # for a release: a claim that is not released expires by itself
 _FIRST_DELAY, _MAX_DELAY = 0.05, 1.0
@@ -96,7 +105,7 @@ class RunStore:
     """
 
     def __init__(self, address: str | os.PathLike[str], *, connections: int = 10) -> None:
-        self._database = open_database(os.fspath(address), connections)
+        self._database = open_database(os.fspath(address), TABLES, connections)
         self.failures: tuple[type[Exception], ...] = self._database.failures
 
     async def __aenter__(self) -> RunStore:

@@ -13,9 +13,9 @@ their first event:
   streamkit gateway --upstream anthropic --upstream openai_compatible=http://localhost:8000/v1#qwen3
 
 With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own; without it
-only this computer is served. Clients carry opaque state of the upstreams, signed with the key in the variable
-STREAMKIT_GATEWAY_STATE_KEY or in the file --state-key; without either a restart drops it. Ctrl-C lets open responses
-end.
+only this computer is served. With --store the state of open conversations outlasts a restart, and workers share it;
+what clients carry of it is signed with a key in the store, or in the variable STREAMKIT_GATEWAY_STATE_KEY. Ctrl-C lets
+open responses end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import os
 import re
 import secrets
 import socket
@@ -52,8 +51,8 @@ from streamkit.cli.serving import (
 )
 from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import Endpoint
-from streamkit.reading.stream_file import create_private
 from streamkit.reading.time_limits import check_seconds
+from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
     from streamkit.cli.joined_head import ConnectionLimits
@@ -283,10 +282,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=N", help=usage)
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
     parser.add_argument(
-        "--state-key",
-        metavar="FILE",
-        help="the file with the key that signs the opaque state that clients carry, made if there is none; of several"
-        f" lines the first one signs; {_STATE_KEY_VARIABLE} goes before it",
+        "--store",
+        metavar="ADDRESS",
+        help="where the state of calls, stored responses and the key of carried state are kept, for workers that share"
+        " them and for a restart: a SQLite file, postgresql://... or redis://... (the memory of this process)",
     )
 
 
@@ -303,7 +302,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.require_key and not is_loopback(options.host):
         raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
     connections, limits = connection_limits(options), request_limits(options.limit)
-    state_keys = read_state_keys(options.state_key)
+    state_keys = (read_key(_STATE_KEY_VARIABLE) or "").split()
     _allow_open_files()
     listening = listen(options.host, options.port)
     hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *state_keys]
@@ -313,37 +312,11 @@ def run(options: argparse.Namespace) -> int:
         required = key if options.require_key else None
         arguments = (
             *(upstreams, required, state_keys, listening, observer if is_observed else None, notes),
-            *(limits, connections),
+            *(limits, connections, options.store),
         )
         has_uvloop = find_spec("uvloop") is not None  # not on Windows
         anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
     return 0
-
-
-def read_state_keys(path: str | None) -> list[str]:
-    """Return the keys that sign the state that clients carry: of the environment, else of a file; none without both.
-
-    Raises:
-        UsageError: the file can neither be read nor made, or has no key.
-    """
-    text = read_key(_STATE_KEY_VARIABLE)
-    if text is None and path is not None:
-        try:
-            if not os.path.exists(path):
-                unfinished = f"{path}.{secrets.token_hex(8)}"
-                with create_private(Path(unfinished)) as file:
-                    file.write(f"{secrets.token_hex(32)}\n".encode())
-                try:
-                    with contextlib.suppress(FileExistsError):  # of a gateway that starts at the same time
-                        os.link(unfinished, path)
-                finally:
-                    os.unlink(unfinished)
-            text = Path(path).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise UsageError(f"--state-key {path} cannot be used: {problem}") from None
-        if not text.split():
-            raise UsageError(f"--state-key {path} has no key: remove the file, and one is made")
-    return (text or "").split()
 
 
 def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
@@ -374,11 +347,13 @@ async def _serve(
     notes: Notes,
     limits: GatewayLimits,
     connections: ConnectionLimits,
+    store: str | None,
 ) -> None:
     """Serve on a socket until a signal."""
     from streamkit.cli.terminal import OutputError
     from streamkit.cli.upstream_client import ask_over_http, open_client
     from streamkit.gateway import Gateway, Upstream
+    from streamkit.gateway.store import StoreUnavailable
 
     gc.set_threshold(*COLLECTIONS)
     reported: set[str] = set()
@@ -404,16 +379,24 @@ async def _serve(
             limits=limits,
             report=report,
             observer=observer,
-            state_key=state_keys or secrets.token_bytes(32),
+            state_key=state_keys or (None if store is not None else secrets.token_bytes(32)),
+            store=store,
         )
+        try:
+            await gateway.start()
+        except StoreUnavailable as problem:
+            raise UsageError(f"--store {redact(store or '')} cannot be used: {problem.__cause__}") from None
         first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
         notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
         with contextlib.suppress(OutputError):  # a reader may want the address alone
             for number, other in enumerate(others, 2):
                 notes.print(f"upstream {number}, if those before it fail: {other}")
-            if not state_keys:
-                notes.print("a restart drops the opaque state of open conversations: --state-key FILE keeps its key")
-        await serve_until_signal(gateway, listening, notes.print, connections)
+            if store is None:
+                notes.print("a restart drops the state of open conversations: --store FILE keeps it")
+        try:
+            await serve_until_signal(gateway, listening, notes.print, connections)
+        finally:
+            await gateway.aclose()
 
 
 def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None:

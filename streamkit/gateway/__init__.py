@@ -11,7 +11,8 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
 4. `replies`: complete responses: errors in the client's wire, model lists.
-5. `stored_responses`, `token_counts`: what the wires have beside a single request.
+5. `store`: where the state of calls and responses are kept for later requests, in memory, or in `database_store` and
+   `redis_store`; `stored_responses`, `token_counts`: what the wires have beside a single request.
 6. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
 
 `tap` shows the traffic that an observer sees.
@@ -29,9 +30,20 @@ from streamkit.values.lazy_names import lazy_names
 if TYPE_CHECKING:
     from streamkit.gateway.application import Gateway
     from streamkit.gateway.bodies import GatewayLimits
+    from streamkit.gateway.store import MemoryStore, Store
     from streamkit.gateway.upstream import Ask, Exchange, Observer, Upstream, UpstreamRequest
 
-__all__ = ["Ask", "Exchange", "Gateway", "GatewayLimits", "Observer", "Upstream", "UpstreamRequest"]
+__all__ = [
+    "Ask",
+    "Exchange",
+    "Gateway",
+    "GatewayLimits",
+    "MemoryStore",
+    "Observer",
+    "Store",
+    "Upstream",
+    "UpstreamRequest",
+]
 
 _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extra
     __name__,
@@ -39,6 +51,7 @@ _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extr
         "upstream": "Ask Exchange Observer Upstream UpstreamRequest",
         "application": "Gateway",
         "bodies": "GatewayLimits",
+        "store": "MemoryStore Store",
     },
 )
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from os import PathLike, fspath
 from time import monotonic
 from typing import Any
 
@@ -30,7 +31,8 @@ from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
-from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, StoredResponses
+from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
+from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
@@ -65,8 +67,11 @@ class Gateway:
         report: called with each `Exchange` at its end.
         observer: looks at each request and response while they pass, such as a tap.
         state_key: signs the opaque state that clients carry, at least 16 bytes; of several keys the first one signs,
-            and all are accepted. All workers of a gateway need the same. Without one a key is made, and a restart drops
-            the state of open conversations.
+            and all are accepted. All workers of a gateway need the same. Without one a key is made, which the ``store``
+            keeps; without a store, a restart drops the state of open conversations.
+        store: where the state of calls and the responses are kept that later requests refer to: a `Store`, the path of
+            a SQLite file, ``postgresql://...`` or ``redis://...``. Several workers need one that they share. None for
+            the memory of this process, up to ``limits.stored``.
 
     Raises:
         UsageError: there is no upstream, or something else, or a key is too short.
@@ -80,18 +85,23 @@ class Gateway:
         report: Callable[[Exchange], None] | None = None,
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
+        store: Store | str | PathLike[str] | None = None,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
         limits = limits or GatewayLimits()
-        if state_key is None:
-            state_key = secrets.token_bytes(32)
+        has_own_store = store is None
+        opened = MemoryStore(limits.stored) if store is None else open_store(store)
+        if state_key is None and has_own_store:
             _log.warning(
                 "the opaque state that clients carry is signed with a key made at this start: a restart, and another"
-                " worker, drops it from open conversations; pass Gateway(state_key=...)"
+                " worker, drops it from open conversations; pass Gateway(state_key=...), or a store, which keeps one"
             )
-        carried, stored = StateSettings(state_key, limits.state), StoredResponses(limits.stored)
-        self._state = GatewayState(upstreams, key, limits, observer, stored, carried, Bodies(limits))
+        carried = StateSettings(secrets.token_bytes(32) if state_key is None else state_key, limits.state)
+        self._state = GatewayState(
+            upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)
+        )
+        self._state.has_state_key = state_key is not None or has_own_store
         self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,6 +111,14 @@ class Gateway:
                 await Response(_NO_WEBSOCKETS, 426, _WITHOUT_UPGRADE, "text/plain")(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1000, "reason": ""})
+            return
+        if scope["type"] == "lifespan":
+            await receive()
+            await self.start()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await self.aclose()
+            await send({"type": "lifespan.shutdown.complete"})
             return
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
@@ -127,6 +145,21 @@ class Gateway:
             if self._report is not None:
                 self._report(exchange)
 
+    async def start(self) -> None:
+        """Connect the store. Without this the first request does it.
+
+        Raises:
+            StoreUnavailable: the store does not respond.
+        """
+        if self._state.has_state_key:
+            await self._state.entries.get("start", ["start"])
+        else:
+            await self._state.load_state_key()
+
+    async def aclose(self) -> None:
+        """Close the store's connections. A server does it, unless the gateway is mounted in another application."""
+        await self._state.store.aclose()
+
     @property
     def models(self) -> list[str]:
         """The names of models that clients can list: those of the upstreams' ``models``."""
@@ -138,9 +171,11 @@ class GatewayState:
     """What all requests of a gateway share: the arguments of `Gateway`, and its state.
 
     Attributes:
-        stored: the latest responses of clients of the Responses wire.
+        store: what later requests of clients refer to.
         carried: the keys and the limit of carried state.
         bodies: the bodies of the requests that have not ended.
+        entries: those of the clients in the store.
+        has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
         open_requests: the services whose response has not ended.
     """
 
@@ -148,10 +183,21 @@ class GatewayState:
     key: str | None
     limits: GatewayLimits
     observer: Observer | None
-    stored: StoredResponses
+    store: Store
     carried: StateSettings
     bodies: Bodies
+    entries: OwnEntries
+    has_state_key: bool = True
     open_requests: set[Service] = field(default_factory=set)
+
+    async def load_state_key(self) -> None:
+        """Get the key that signs carried state from the store, where all workers have the same.
+
+        Raises:
+            StoreUnavailable: the store does not respond.
+        """
+        self.carried.keys = [await self.entries.add("state_key", self.carried.keys[0])]
+        self.has_state_key = True
 
     @property
     def models(self) -> list[str]:
@@ -193,7 +239,6 @@ class Service:
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
         self._body = Body(gateway.bodies)
-        self._stored = gateway.stored if route.client == "openai_responses" else None
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
@@ -304,6 +349,8 @@ class Service:
             await self._fail(404, str(problem), problem)
         except ReferencesTooLarge as problem:
             await self._fail(413, str(problem), problem)
+        except StoreUnavailable as problem:
+            await self._fail(503, str(problem), problem)
         except UsageError as problem:
             if self._attempt is not None and problem is self._attempt.defect:
                 await self._fail_internally(problem)
@@ -333,16 +380,24 @@ class Service:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         exchange.failures = failures = []
-        if self._stored is not None:
-            references = self._stored.find(body, gateway.limits.body)
+        if not gateway.has_state_key:
+            await gateway.load_state_key()
+        if self._route.client == "openai_responses":
+            references = await find_references(gateway.entries, body, gateway.limits.body)
             if references is not None:
                 self._body.is_large |= references.size > LARGE or len(references.items) > _MANY_ITEMS
                 resolve = references.resolve
                 body = await run_in_thread(resolve) if self._body.is_large else resolve()
         for position, upstream in enumerate(gateway.upstreams, 1):
-            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, self._stored)
-            attempt = self._attempt = await run_in_thread(_prepare, make) if self._body.is_large else make()
-            attempt.has_large_body = self._body.is_large
+            is_large = self._body.is_large
+            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, gateway.entries)
+            attempt = self._attempt = await run_in_thread(make) if is_large else make()
+            attempt.has_large_body = is_large
+            state = await attempt.find_state()
+            if is_large:
+                await run_in_thread(attempt.render, state)
+            else:
+                attempt.render(state)
             if gateway.observer is not None:
                 attempt.watch = partial(gateway.observer.watch, exchange, upstream)
             self._client = attempt.client
@@ -414,8 +469,26 @@ class Service:
         await response(self._scope, self._receive, self._send)
 
 
-def _prepare(make: Callable[[], Attempt]) -> Attempt:
-    """Return an attempt with its conversion, which takes as long for a large body."""
-    attempt = make()
-    attempt.prepare()
-    return attempt
+def open_store(store: Store | str | PathLike[str]) -> Store:
+    """Return a store; nothing is connected yet.
+
+    Args:
+        store: a store, which is returned, or its address: the path of a SQLite file, ``postgresql://...`` or
+            ``redis://...`` (``rediss://``, ``valkey://``, ``unix://``).
+
+    Raises:
+        UsageError: it is none of these.
+        ModuleNotFoundError: the address needs an extra that is not installed.
+    """
+    if not isinstance(store, (str, PathLike)):
+        if missing := [name for name in ("get", "renew", "put", "add", "aclose") if not hasattr(store, name)]:
+            raise UsageError(f"store must be a Store or an address, and {type(store).__name__} has no {missing[0]!r}")
+        return store
+    address = fspath(store)
+    if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
+        from streamkit.gateway.redis_store import RedisStore
+
+        return RedisStore(address)
+    from streamkit.gateway.database_store import DatabaseStore
+
+    return DatabaseStore(address)

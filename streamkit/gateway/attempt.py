@@ -1,8 +1,8 @@
 """One request to one upstream: from the client's body to the client's bytes.
 
-The order is fixed: the body is read, opaque state that the upstream made is restored, and the request is written for
-the upstream. The events of its response get the client's names of tools, then carry the upstream's state in the
-client's own fields, and are written in the client's wire (`Conversion`).
+The order is fixed: the body is read, opaque state that the upstream made is found and restored, and the request is
+written for the upstream. The events of its response get the client's names of tools, then carry the upstream's state in
+the client's own fields, and are written in the client's wire (`Conversion`).
 
 The upstream is always asked for a stream; a client that asked for none gets one body at the end. This module must not
 depend on ASGI.
@@ -22,15 +22,18 @@ import anyio
 from msgspec import structs
 
 from streamkit import providers
+from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Reasoning, ResponseStarted, TurnEvent, UsageReport
 from streamkit.gateway.bodies import LARGE, run_in_thread
 from streamkit.gateway.routes import Route, client_provider
-from streamkit.gateway.stored_responses import StoredResponses, encode_items, refuse_references_to_openai
+from streamkit.gateway.store import OwnEntries, StoreUnavailable
+from streamkit.gateway.stored_responses import add_response, encode_items, refuse_references_to_openai
 from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.gateway.translation.opaque_state import StateCarrier
 from streamkit.gateway.translation.state_restorer import restore_state
-from streamkit.gateway.translation.state_text import StateSettings
+from streamkit.gateway.translation.state_text import StateSettings, UpstreamState, wrap_state
+from streamkit.gateway.translation.stored_state import AlikeNames, Place, keeps_state, needed_names
 from streamkit.gateway.upstream import NO_CONNECTION, Upstream, UpstreamRequest, Watch, feature_headers, open_response
 from streamkit.history import ToolCallBlock
 from streamkit.providers.provider import Provider
@@ -52,7 +55,7 @@ _LONGEST = 64 * 1024 * 1024  # bytes of a response that are kept until its end; 
 
 
 class Attempt:
-    """One request to one upstream. `parts` is read once.
+    """One request to one upstream. `find_state`, then `render`, then `parts`, which is read once.
 
     Args:
         upstream: the upstream.
@@ -60,7 +63,7 @@ class Attempt:
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
         state: the keys and the limit of carried state.
-        stored: where the response is stored for later requests; None if the client's wire has no references.
+        entries: what the gateway stores for the client.
 
     Raises:
         UsageError: the body is no request of the client's wire, or refers to what the upstream cannot have.
@@ -87,36 +90,30 @@ class Attempt:
         body: Any,
         headers: Mapping[str, str],
         state: StateSettings,
-        stored: StoredResponses | None = None,
+        entries: OwnEntries,
     ) -> None:
         self._upstream = upstream
         self._client_body = body
         self._state = state
-        self._stored = stored
+        self._entries = entries
+        self._has_references = route.client == "openai_responses"
         self.has_large_body: bool = False
         self._as_array = route.as_array
         target = providers.get(upstream.provider)
         self.target: Provider = target
         self.client: Provider = client_provider(route, target)
         self.changes: list[str] = []
-        if stored is not None and target.package != self.client.package:
+        if self._has_references and target.package != self.client.package:
             refuse_references_to_openai(body)
         request = providers.parse_request(
             body, self.client, model=route.model, stream=route.stream, changes=self.changes
         )
-        contents = restore_state(request.contents, state, self.changes)
-        is_restored = not all(map(is_, contents, request.contents))
-        self.request: Request = copy_with(request, contents=contents) if is_restored else request
+        self.request: Request = request
         self.model: str = upstream.model_for(request.settings.model)
-        self._body = providers.render_request(
-            self.request,
-            target,
-            stream=True,
-            settings=None if self.model == request.settings.model else {"model": self.model},
-            endpoint=upstream.endpoint,
-            unsupported="text",
-            changes=self.changes,
-        )
+        self._keeps_state = keeps_state(self.client, target)
+        # Clients of wires without any field for state have no ids either, or may have none.
+        self._alike = AlikeNames() if self._keeps_state and self.client.traits.reasoning_state is None else None
+        self._body: dict[str, Any] = {}
         self._headers = feature_headers(target, headers) if self.client.package == target.package else {}
         self.conversion: Conversion | None = None
         self.response_headers: Mapping[str, str] = {}
@@ -124,19 +121,67 @@ class Attempt:
         self.defect: UsageError | None = None
         self.has_ended: bool = False
 
+    async def find_state(self) -> Mapping[Place, str]:
+        """Return the state that the gateway has kept of calls that the client sends back without it, by their place."""
+        needed = needed_names(self.request.contents, self._alike) if self._keeps_state else {}
+        names = [name for own in needed.values() for name in own]
+        if not names:
+            return {}
+        try:
+            stored = await self._entries.get("call", names)
+        except StoreUnavailable as problem:
+            self.changes.append(f"opaque state of earlier responses was left out: {problem}")
+            return {}
+        found = {place: next((stored[name] for name in own if name in stored), None) for place, own in needed.items()}
+        if unknown := sum(state is None for state in found.values()):
+            self.changes.append(
+                f"opaque state of {unknown} calls is not known: the client has not sent it, and this gateway has made"
+                " others, or has not kept it as long"
+            )
+        return {place: state.decode() for place, state in found.items() if state}
+
+    def render(self, state: Mapping[Place, str]) -> None:
+        """Write the request for the upstream, with the state that the client sends and that the gateway has kept.
+
+        Raises:
+            UsageError: the upstream cannot have it.
+        """
+        request = self.request
+        contents = restore_state(request.contents, self._state, self.changes, state)
+        if not all(map(is_, contents, request.contents)):
+            self.request = copy_with(request, contents=contents)
+        self._body = providers.render_request(
+            self.request,
+            self.target,
+            stream=True,
+            settings=None if self.model == request.settings.model else {"model": self.model},
+            endpoint=self._upstream.endpoint,
+            unsupported="text",
+            changes=self.changes,
+        )
+        if self.has_large_body:
+            self.prepare()  # which takes as long
+
     def prepare(self) -> Conversion:
         """Return the conversion of the response, made when it is first needed: the request does not wait for it."""
         if self.conversion is None:
             writer = self.client.writer(
                 # Upstreams may repeat ids, and a client refers to stored responses by them.
-                response_id=None if self._stored is None else f"resp_{secrets.token_hex(24)}",
+                response_id=f"resp_{secrets.token_hex(24)}" if self._has_references else None,
                 model=self.request.settings.model,
                 stream=self.request.stream,
                 framing="json_array" if self.request.stream and self._as_array else None,
                 usage_chunk=asks_for_usage(self._client_body),
             )
             self.conversion = Conversion(
-                self._upstream, self.target, self.client, self.request, self.model, writer, self._state
+                self._upstream,
+                self.target,
+                self.client,
+                self.request,
+                self.model,
+                writer,
+                self._state,
+                keeps_calls=self._keeps_state,
             )
         return self.conversion
 
@@ -174,20 +219,31 @@ class Attempt:
                             data = b""
                     data += await run_in_thread(writer.close) if is_large else writer.close()
                     is_complete = turn.error is None and writer.error is None  # an error that is not read is logged
-                    if is_complete and self._stored is not None and writer.response_id is not None:
-                        output = writer.items
-                        if is_large or self.has_large_body:
-                            items = await run_in_thread(encode_items, self._client_body, output)
-                        else:
-                            items = encode_items(self._client_body, output)
-                        if items is not None:
-                            self._stored.add(writer.response_id, items, output)
+                    if is_complete:
+                        await self._store(conversion, is_large)
                     if has_begun or is_complete:
                         self.has_ended = True
                         yield data
             except UsageError as error:
                 self.defect = error
                 raise
+
+    async def _store(self, conversion: Conversion, is_large: bool) -> None:
+        """Store what later requests of the client need of a complete response, before the client has its end."""
+        writer = conversion.writer
+        states: dict[str, bytes] = {}
+        for call, state in conversion.kept:
+            kept = b"" if state is None else wrap_state(state, self._state.keys[0]).encode()
+            states[writer.written_id(call.id) or call.id] = kept
+            if self._alike is not None:
+                states[self._alike.of(call.name, call.arguments)] = kept
+        if states:
+            await self._entries.put("call", states)
+        if self._has_references and writer.response_id is not None:
+            encode, output = partial(encode_items, self._client_body), writer.items
+            items = await run_in_thread(encode, output) if is_large or self.has_large_body else encode(output)
+            if items is not None:
+                await add_response(self._entries, writer.response_id, items, output)
 
     async def _open(self, stack: AsyncExitStack) -> Source:
         """Return the upstream's response; one without input, but with an error, if it could not be opened."""
@@ -260,14 +316,25 @@ async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> boo
 class Conversion:
     """The conversion of one response.
 
-    The arguments are what the `Attempt` has under their names.
+    The arguments are what the `Attempt` has under their names; ``keeps_calls`` fills ``kept``.
 
     Attributes:
+        kept: the complete calls so far, each with its state; None without any.
         turn: the upstream's response.
         writer: the writer of the client's response.
     """
 
-    __slots__ = ("_carrier", "_has_started", "_restorer", "_shown_kind", "_shows_model", "_upstream", "turn", "writer")
+    __slots__ = (
+        "_carrier",
+        "_has_started",
+        "_restorer",
+        "_shown_kind",
+        "_shows_model",
+        "_upstream",
+        "kept",
+        "turn",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -278,6 +345,8 @@ class Conversion:
         model: str,
         writer: Writer,
         state: StateSettings,
+        *,
+        keeps_calls: bool,
     ) -> None:
         self._upstream = upstream
         used_ids = [
@@ -291,7 +360,8 @@ class Conversion:
             used_ids=used_ids,
         )
         self._restorer = CallRestorer(request, target)
-        self._carrier = StateCarrier(client, self.turn.origin, state)
+        self._carrier = StateCarrier(client, self.turn.origin, state, keeps_calls)
+        self.kept: list[tuple[ToolCall, UpstreamState | None]] = self._carrier.kept
         # Models of OpenAI stream summaries only, so clients of Responses show no other reasoning: LiteLLM, LangChain
         # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
         kind = client.traits.reasoning_kind

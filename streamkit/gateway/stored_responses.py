@@ -3,38 +3,40 @@
 Unless a request says ``"store": false``, its response is stored
 (https://platform.openai.com/docs/api-reference/responses/create), and a later request may have ``item_reference`` items
 (the AI SDK's default) or ``previous_response_id`` in its place. No upstream has the items, whose ids the gateway made,
-so the gateway keeps them: in memory, as JSON, the oldest go first. A reference to one that is gone is refused as the
-API refuses it; left out, it would lose a part of the conversation silently. What may take long, ``encode_items`` and
-``References.resolve``, uses no state, so that it can run in a thread. This module must not depend on ASGI.
+so the gateway keeps them in its store. A reference to one that is gone is refused as the API refuses it; left out, it
+would lose a part of the conversation silently.
+
+An item is stored once, as JSON, by its digest, because clients send most of a conversation again with each request; a
+response is the digests of its conversation. What may take long, ``encode_items`` and ``References.resolve``, uses no
+state, so that it can run in a thread. This module must not depend on ASGI.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from streamkit.errors import UsageError
+from streamkit.gateway.store import OwnEntries
 from streamkit.json_text import replace_lone_surrogates
 
 __all__ = [
     "ReferenceNotFound",
     "References",
     "ReferencesTooLarge",
-    "StoredResponses",
+    "add_response",
     "encode_items",
+    "find_references",
     "refuse_references_to_openai",
 ]
 
 Json = dict[str, Any]
 
-#: Bytes of memory beside the JSON: of an item its object and places in three tables, of a response its id and place.
-_ITEM_SIZE = 400
-_RESPONSE_SIZE = 600
-_REFERENCE_SIZE = 8
+_DIGEST_SIZE = 16  # bytes; an owner could only replace items of its own conversations by others with the same digest
 #: Items of a conversation that is stored; a model reads far fewer.
 _MOST_ITEMS = 50_000
 
@@ -77,123 +79,107 @@ class References:
         return {name: value for name, value in self.body.items() if name != "previous_response_id"} | {"input": items}
 
 
-def encode_items(body: Json, output: Sequence[Json]) -> list[bytes] | None:
-    """Return the conversation of a request's body and its response as JSON; None if it must not be stored."""
+async def find_references(entries: OwnEntries, body: Any, limit: int) -> References | None:
+    """Return the stored items that a request's body refers to; None if it refers to none.
+
+    Each reference counts all of its bytes, because what is sent to the upstream has them.
+
+    Args:
+        entries: those of the client.
+        body: the decoded body.
+        limit: the most bytes of the items that references resolve to.
+
+    Raises:
+        ReferenceNotFound: a referenced response or item is not stored.
+        ReferencesTooLarge: the items have more bytes.
+        StoreUnavailable: the store does not respond.
+    """
+    if not isinstance(body, dict):
+        return None
+    given, previous = body.get("input"), body.get("previous_response_id")
+    wanted = [str(item.get("id")) for item in given if _is_reference(item)] if isinstance(given, list) else []
+    if not isinstance(previous, str) and not wanted:
+        return None
+    conversation = b""
+    if isinstance(previous, str):
+        found = await entries.get("response", [previous])
+        if previous not in found:
+            raise ReferenceNotFound(f"Previous response with id '{previous[:100]}' not found.")
+        conversation = found[previous]
+    digest_of = await entries.get("item_id", wanted)
+    digests = _split(conversation)
+    stored = await entries.get("item", [*dict.fromkeys([*digests, *(value.hex() for value in digest_of.values())])])
+    items: list[Any] = []
+    for digest in digests:
+        if digest not in stored:  # it was not asked for as long as the response, or has no place
+            raise ReferenceNotFound(f"Previous response with id '{previous}' not found.")
+        items.append(stored[digest])
+    for item in _as_items(given):
+        if _is_reference(item):
+            name = str(item.get("id"))
+            kept = stored.get(digest_of.get(name, b"").hex())
+            if kept is None:
+                raise ReferenceNotFound(
+                    f"Item with id '{name[:100]}' not found: send the item itself, as with \"store\": false."
+                )
+            item = kept
+        items.append(item)
+    size = sum(len(item) for item in items if isinstance(item, bytes))  # no JSON of a client is bytes
+    if size > limit:
+        raise ReferencesTooLarge(f"the items that the body refers to have {size} bytes, this gateway takes {limit}")
+    return References(body, items, size)
+
+
+def encode_items(body: Json, output: Sequence[Json]) -> list[tuple[str, bytes]] | None:
+    """Return the conversation of a request's body and its response; None if it must not be stored.
+
+    Returns:
+        Of each item its digest, and its JSON.
+    """
     items = [*_as_items(body.get("input")), *output]
     if body.get("store") is False or len(items) > _MOST_ITEMS:
         return None
-    encoded_items: list[bytes] = []
+    encoded_items: list[tuple[str, bytes]] = []
     for item in items:
         try:
             encoded = msgspec.json.encode(item)
         except UnicodeEncodeError:  # half of a surrogate pair, for which bodies have U+FFFD (`bodies`)
             encoded = msgspec.json.encode(replace_lone_surrogates(item))
-        encoded_items.append(bytes(memoryview(encoded)))  # msgspec's own has up to a half more memory
+        encoded = bytes(memoryview(encoded))  # msgspec's own has up to a half more memory
+        encoded_items.append((sha256(encoded).digest()[:_DIGEST_SIZE].hex(), encoded))
     return encoded_items
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A response: all items of its conversation as JSON, of which the last ones are its output."""
-
-    conversation: Sequence[bytes]
-    item_ids: Sequence[str]
-
-
-class StoredResponses:
-    """The latest responses, each item as JSON, which has a tenth of the memory of its objects.
-
-    Responses share the items that they have in common: clients send most of a conversation again with each request.
+async def add_response(
+    entries: OwnEntries, response_id: str, items: Sequence[tuple[str, bytes]], output: Sequence[Json]
+) -> None:
+    """Store a complete response.
 
     Args:
-        limit: the most bytes of memory.
+        entries: those of the client.
+        response_id: the id that the client got.
+        items: its conversation, as ``encode_items`` returned it.
+        output: the items of the response, which are the last ones.
     """
+    digests = [digest for digest, _ in items]
+    names = [item.get("id") for item in output]
+    ids: Mapping[str, bytes] = {
+        name: bytes.fromhex(digest)
+        for name, digest in zip(names, digests[len(digests) - len(names) :], strict=True)
+        if isinstance(name, str)
+    }
+    await entries.put("item", dict(items), is_same=True)
+    await entries.put("item_id", ids)
+    await entries.put("response", {response_id: bytes.fromhex("".join(digests))})
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-        self._responses: OrderedDict[str, _Stored] = OrderedDict()
-        self._items: dict[str, bytes] = {}  # by the item's id
-        self._shared: dict[bytes, bytes] = {}
-        self._counts: Counter[bytes] = Counter()  # how often the conversations have an item
 
-    def find(self, body: Any, limit: int) -> References | None:
-        """Return the stored items that a request's body refers to; None if it refers to none.
+def _split(conversation: bytes) -> list[str]:
+    """Return the digests of a stored response."""
+    return [conversation[at : at + _DIGEST_SIZE].hex() for at in range(0, len(conversation), _DIGEST_SIZE)]
 
-        Each reference counts all of its bytes, because what is sent to the upstream has them.
 
-        Args:
-            body: the decoded body.
-            limit: the most bytes of the items that references resolve to.
-
-        Raises:
-            ReferenceNotFound: a referenced response or item is not stored.
-            ReferencesTooLarge: the items have more bytes.
-        """
-        if not isinstance(body, dict):
-            return None
-        given, previous = body.get("input"), body.get("previous_response_id")
-        items = given if isinstance(given, list) else []
-        has_references = any(isinstance(item, dict) and item.get("type") == "item_reference" for item in items)
-        if not isinstance(previous, str) and not has_references:
-            return None
-        found: list[Any] = []
-        if isinstance(previous, str):
-            if (stored := self._responses.get(previous)) is None:
-                raise ReferenceNotFound(f"Previous response with id '{previous}' not found.")
-            found += stored.conversation
-        for item in _as_items(given):
-            if isinstance(item, dict) and item.get("type") == "item_reference":
-                if (kept := self._items.get(str(item.get("id")))) is None:
-                    raise ReferenceNotFound(
-                        f"Item with id '{item.get('id')}' not found: send the item itself, as with \"store\": false."
-                    )
-                item = kept
-            found.append(item)
-        size = sum(len(item) for item in found if isinstance(item, bytes))  # no JSON of a client is bytes
-        if size > limit:
-            raise ReferencesTooLarge(f"the items that the body refers to have {size} bytes, this gateway takes {limit}")
-        return References(body, found, size)
-
-    def add(self, response_id: str, items: Sequence[bytes], output: Sequence[Json]) -> None:
-        """Store a complete response, unless it alone is above the limit.
-
-        Args:
-            response_id: the id that the client got.
-            items: its conversation, as ``encode_items`` returned it.
-            output: the items of the response, which are the last ones.
-        """
-        own: dict[bytes, bytes] = {}
-        conversation: list[bytes] = []
-        size = _RESPONSE_SIZE
-        for encoded in items:
-            if encoded not in own:
-                own[encoded] = encoded
-                size += len(encoded) + _ITEM_SIZE
-            if size > self._limit:
-                return
-            conversation.append(self._shared.get(encoded) or own[encoded])
-        first = len(items) - len(output)
-        ids = {item["id"]: first + place for place, item in enumerate(output) if isinstance(item.get("id"), str)}
-        self._items.update((item_id, conversation[place]) for item_id, place in ids.items())
-        self._responses[response_id] = _Stored(tuple(conversation), tuple(ids))
-        self._size += _RESPONSE_SIZE + _REFERENCE_SIZE * len(conversation) + _ITEM_SIZE * len(ids)
-        for encoded in conversation:
-            if encoded not in self._shared:
-                self._shared[encoded] = encoded
-                self._size += len(encoded) + _ITEM_SIZE
-            self._counts[encoded] += 1
-        while self._size > self._limit:
-            _, oldest = self._responses.popitem(last=False)
-            self._size -= _RESPONSE_SIZE + _REFERENCE_SIZE * len(oldest.conversation)
-            for item_id in oldest.item_ids:
-                self._items.pop(item_id, None)
-                self._size -= _ITEM_SIZE
-            for encoded in oldest.conversation:
-                self._counts[encoded] -= 1
-                if not self._counts[encoded]:
-                    del self._counts[encoded], self._shared[encoded]
-                    self._size -= len(encoded) + _ITEM_SIZE
+def _is_reference(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == "item_reference"
 
 
 def _as_items(given: Any) -> list[Any]:

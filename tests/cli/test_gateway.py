@@ -27,7 +27,6 @@ from streamkit.cli.gateway import (
     parse_upstream,
     print_exchange,
     read_config,
-    read_state_keys,
     request_limits,
 )
 from streamkit.cli.terminal import Notes
@@ -77,10 +76,6 @@ def no_keys(monkeypatch):
         (["--upstream", "gemini=http://localhost:1#"], "--upstream takes PROVIDER[=URL][#MODEL]"),
         (["--upstream", "http://localhost:1"], "unknown provider 'http://localhost:1'"),
         (["--config", "/nothing.toml"], "/nothing.toml cannot be read: No such file"),
-        (
-            ["--base-url", "http://localhost:1", "--state-key", "/nothing/key"],
-            "--state-key /nothing/key cannot be used",
-        ),
         (["--first-event-timeout", "0"], "first-event-timeout must be a number of seconds above 0"),
         (["--head-timeout", "0"], "head-timeout must be a number of seconds above 0"),
         (["--stall-timeout", "-1"], "stall-timeout must be a number of seconds above 0"),
@@ -340,47 +335,16 @@ def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tupl
         process.communicate()
 
 
-def test_the_file_of_the_state_key_is_made_once_for_its_owner_alone(tmp_path, monkeypatch):
-    path = tmp_path / "key"
-    (key,) = read_state_keys(str(path))
-    assert len(bytes.fromhex(key)) == 32
-    if os.name != "nt":
-        assert path.stat().st_mode & 0o777 == 0o600
-    assert read_state_keys(str(path)) == [key]
-    path.write_text(f"a-new-key-of-the-gateway\n{key}\n")
-    assert read_state_keys(str(path)) == ["a-new-key-of-the-gateway", key]
-    assert read_state_keys(None) == []
-    monkeypatch.setenv("STREAMKIT_GATEWAY_STATE_KEY", "one-key-of-the-variable another-key-of-the-variable")
-    assert read_state_keys(str(path)) == ["one-key-of-the-variable", "another-key-of-the-variable"]
-
-
-def test_a_state_key_that_another_gateway_makes_at_the_same_time_is_used(tmp_path, monkeypatch):
-    """It was read while it was empty: the file is there with its key or not at all."""
-    path = tmp_path / "key"
-
-    def link(unfinished, name):
-        assert os.stat(unfinished).st_size == 65
-        assert not path.exists()
-        path.write_text("the-key-of-the-other-gateway\n")
-        raise FileExistsError(name)
-
-    monkeypatch.setattr(os, "link", link)
-    assert read_state_keys(str(path)) == ["the-key-of-the-other-gateway"]
-    assert list(tmp_path.iterdir()) == [path]
+def test_a_store_that_cannot_be_opened_is_refused_at_the_start(capsys):
+    where = ["--provider", "anthropic", "--base-url", "http://localhost:1", "--port", "0"]
+    assert main(["gateway", *where, "--store", "/nothing/gateway.db"]) == 2
+    assert "--store /nothing/gateway.db cannot be used: unable to open database file" in capsys.readouterr().err
 
 
 def test_a_state_key_that_can_be_guessed_is_refused_at_the_start(capsys, monkeypatch):
     monkeypatch.setenv("STREAMKIT_GATEWAY_STATE_KEY", "short")
     assert main(["gateway", "--provider", "anthropic", "--base-url", "http://localhost:1", "--port", "0"]) == 2
     assert "at least 16 bytes" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
-def test_a_file_without_a_state_key_is_refused(tmp_path, content):
-    path = tmp_path / "key"
-    path.write_bytes(content)
-    with pytest.raises(UsageError, match="--state-key"):
-        read_state_keys(str(path))
 
 
 @pytest.mark.slow
@@ -393,7 +357,7 @@ def test_it_serves_until_ctrl_c_and_lets_an_open_response_end():
     ):
         assert process.stderr is not None
         second = process.stderr.readline()  # ``communicate`` does not read what is buffered already
-        assert second == "a restart drops the opaque state of open conversations: --state-key FILE keeps its key\n"
+        assert second == "a restart drops the state of open conversations: --store FILE keeps it\n"
         data = b""
         with httpx.stream("POST", f"{url}/v1/chat/completions", json=BODY, headers={"x-api-key": "mine"}) as response:
             for part in response.iter_bytes():

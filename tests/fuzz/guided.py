@@ -93,7 +93,7 @@ def _instrument() -> list[int]:
         import streamkit
 
         for module in pkgutil.walk_packages(streamkit.__path__, "streamkit."):
-            if ".cli" not in module.name and not module.name.endswith(("__main__", ".dbos", ".run_database")):
+            if ".cli" not in module.name and not module.name.endswith(("__main__", ".dbos", ".bridges.database")):
                 importlib.import_module(module.name)
     return count
 

@@ -32,6 +32,7 @@ def serve_gateway(
     reports: list[Exchange] | None = None,
     key: str | None = None,
     state_key: Any = b"a key that all gateways of these tests have",
+    store: Any = None,
 ) -> Iterator[str]:
     """Yield the address of a gateway over these upstreams."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -47,12 +48,14 @@ def serve_gateway(
                 limits=limits,
                 key=key,
                 state_key=state_key,
+                store=store,
                 report=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
             server.append(uvicorn.Server(config))
             started.set()
             await server[0].serve(sockets=[listening])
+            await app.aclose()
 
     thread = threading.Thread(target=anyio.run, args=[main], daemon=True)
     thread.start()

@@ -48,9 +48,19 @@ class StateCarrier:
         client: the provider whose wire the client speaks.
         origin: what makes the turn: ``provider``, and as far as known ``endpoint``, ``model``, ``requested_model``.
         settings: the keys of the gateway.
+        keeps_calls: ``kept`` is filled.
+
+    Attributes:
+        kept: the complete calls so far, each with its state and that of the blocks before it; None without any.
     """
 
-    def __init__(self, client: str | Provider, origin: Mapping[str, Any], settings: StateSettings) -> None:
+    def __init__(
+        self,
+        client: str | Provider,
+        origin: Mapping[str, Any],
+        settings: StateSettings,
+        keeps_calls: bool = False,
+    ) -> None:
         provider, upstream = get(client), get(str(origin["provider"]))
         self._traits = provider.traits
         self._origin = {name: value for name, value in origin.items() if value is not None}
@@ -68,7 +78,11 @@ class StateCarrier:
         self._text_counts: defaultdict[int, int] = defaultdict(int)  # by choice
         self._writes_blocks = provider.traits.call_state is None  # for the state of calls, which have no field for it
         self._joins_blocks = provider.traits.joins_blocks
-        self._has_places = self._joins_blocks or provider.traits.calls_carry_reasoning
+        self._has_places = self._joins_blocks or provider.traits.calls_carry_reasoning or keeps_calls
+        self._keeps_calls = keeps_calls
+        self._takes_plain_reasoning = upstream.traits.plain_reasoning
+        self._before: dict[int, list[UpstreamState]] = {}  # states for the next call that is kept, by choice
+        self.kept: list[tuple[ToolCall, UpstreamState | None]] = []
         self._text_lengths: defaultdict[int, int] = defaultdict(int)  # by choice, if states have places
         self._call_counts: defaultdict[int, int] = defaultdict(int)  # by choice
         self._text_states: dict[int, UpstreamState] = {}  # of the last text, by choice, until something follows it
@@ -136,7 +150,9 @@ class StateCarrier:
         text = "".join(self._reasoning.pop((event.choice, event.block), ()))
         kind = self._kinds.pop((event.choice, event.block), "text")
         has_state = event.signature is not None or bool(event.metadata)
-        if not has_state and not (text and self._carries_plain_reasoning):
+        is_carried = has_state or (text and self._carries_plain_reasoning)
+        is_kept = self._keeps_calls and (is_carried or (text and self._takes_plain_reasoning))
+        if not is_carried and not is_kept:
             return event
         metadata = dict(event.metadata)
         fields = {
@@ -153,6 +169,10 @@ class StateCarrier:
             {name: value for name, value in fields.items() if value is not None},
             metadata,
         )
+        if is_kept:
+            self._before.setdefault(event.choice, []).append(state)
+        if not is_carried:
+            return event
         if not self._traits.calls_carry_reasoning:
             # On its own wire a signature without text stays one: the API sends it if thinking is not displayed.
             is_signature = self._is_same_wire and event.signature is not None
@@ -175,6 +195,8 @@ class StateCarrier:
         state = signatures if phase is None else {**signatures, _PHASE: phase}
         if state:
             kept = UpstreamState(self._origin, "text", {"number": number}, state)
+            if self._keeps_calls:
+                self._before.setdefault(event.choice, []).append(kept)
             if self._traits.calls_carry_reasoning:
                 self._held.setdefault(event.choice, []).append(kept)
             else:
@@ -206,6 +228,10 @@ class StateCarrier:
 
     def _carry_call(self, event: ToolCallReady) -> ToolCallReady:
         call = event.call
+        if self._keeps_calls and call.state == "complete":
+            earlier = self._before.pop(event.choice, [])
+            has_state = bool(earlier or self._state_of(call))
+            self.kept.append((call, self._call_state(call, earlier) if has_state else None))
         before: list[UpstreamState] = []
         if call.state == "complete" and self._held:
             before = self._held.pop(event.choice, [])

@@ -19,7 +19,7 @@ from streamkit.history import Block, Content, OpaqueBlock, ReasoningBlock, TextB
 from streamkit.providers.contract.carried_state import is_wrapped_state
 from streamkit.values.json_data import copy_with
 
-__all__ = ["restore_state"]
+__all__ = ["restore_state", "wrapped_states"]
 
 _DEEPEST = 8
 #: The metadata of a block that does not belong to a provider.
@@ -31,7 +31,10 @@ _StatefulBlock = TypeVar("_StatefulBlock", ReasoningBlock, TextBlock, ToolCallBl
 
 
 def restore_state(
-    contents: Sequence[Content], settings: StateSettings, changes: list[str] | None = None
+    contents: Sequence[Content],
+    settings: StateSettings,
+    changes: list[str] | None = None,
+    stored: Mapping[tuple[int, int], str] | None = None,
 ) -> list[Content]:
     """Return a client's conversation with the state of the upstream in its place again.
 
@@ -43,12 +46,21 @@ def restore_state(
         contents: the conversation, as it was read in the client's form.
         settings: the keys of the gateway, and the limit of a request.
         changes: receives a sentence for each reason why state was left out.
+        stored: the states of calls that the gateway has kept, by the positions of their contents and blocks.
     """
     reader: StateReader | None = None
     restored = [*contents]
+    stored = stored or {}
     for position in range(len(contents) - 1, -1, -1):
         content = contents[position]
-        if content.speaker == "ai" and any(wrapped := [_wrapped(block) for block in content.blocks]):
+        if content.speaker != "ai":
+            continue
+        wrapped = [wrapped_states(block) for block in content.blocks]
+        if stored:
+            for place, own in enumerate(wrapped):
+                if not own and (kept := stored.get((position, place))):
+                    wrapped[place] = [kept]
+        if any(wrapped):
             reader = reader or StateReader(settings)
             restored[position] = _restore_content(content, wrapped, reader)
     if reader is not None and changes is not None:
@@ -246,7 +258,7 @@ def _with_text_state(text: TextBlock, state: UpstreamState) -> TextBlock:
     return copy_with(text, metadata={**state.metadata, **text.metadata})
 
 
-def _wrapped(block: Block) -> list[str]:
+def wrapped_states(block: Block) -> list[str]:
     """Return the wrapped states in a block's opaque fields. A message may have those of several blocks in one field."""
     if isinstance(block, ReasoningBlock):
         return _wrapped_in((block.metadata, block.signature, block.opaque))

@@ -188,6 +188,11 @@ class Writer(WireOutput):
                 self.metadata: Mapping[str, Any] = event.metadata
             self._begin_once()
 
+    def written_id(self, call_id: str) -> str | None:
+        """Return the id that a call has in the output, by its canonical one; None if it has none."""
+        call = self._calls.get(call_id)
+        return None if call is None else call.id
+
     def _call_start(self, event: ToolCallStart) -> None:
         call = self._new_call(event.call)
         call.namespace = event.namespace

@@ -1,4 +1,4 @@
-"""The databases of ``run_store``: their tables, connections, time, and failures after which work is done again.
+"""Databases: their connections, tables, time, and failures after which work is done again.
 
 SQLite is for the processes of one machine, PostgreSQL (the extra ``postgres``) for several. The tables are created on
 first use. Both drivers are synchronous and run in threads, because psycopg's asynchronous connection does not run on
@@ -10,23 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 __all__ = ["Database", "Execute", "open_database"]
 
 _Value = TypeVar("_Value")
-
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS streamkit_claims (run_key TEXT PRIMARY KEY, fence INTEGER NOT NULL, worker TEXT,"
-    " expires DOUBLE PRECISION NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS streamkit_entries (run_key TEXT NOT NULL, position INTEGER NOT NULL,"
-    " fence INTEGER NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (run_key, position))",
-    "CREATE TABLE IF NOT EXISTS streamkit_mail (run_key TEXT NOT NULL, id TEXT NOT NULL,"
-    " sent DOUBLE PRECISION NOT NULL, content TEXT NOT NULL, PRIMARY KEY (run_key, id))",
-)
-
 
 #: Runs one statement, with ``?`` for each value, and returns the driver's cursor.
 Execute: TypeAlias = Callable[[str, tuple[Any, ...]], Any]
@@ -56,8 +46,9 @@ class SQLite(Database):
     now = "(julianday('now') - 2440587.5) * 86400.0"  # julianday of 1970-01-01; unixepoch('subsec') needs SQLite 3.42
     failures: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tables: Sequence[str] = ()) -> None:
         self._address = address
+        self._tables = tables
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -91,7 +82,7 @@ class SQLite(Database):
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")  # which waits
-        for table in _TABLES:
+        for table in self._tables:
             connection.execute(table)
         connection.execute("COMMIT")
         return connection
@@ -110,16 +101,17 @@ class SQLite(Database):
 class Postgres(Database):
     now = "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
 
-    def __init__(self, address: str, connections: int) -> None:
+    def __init__(self, address: str, tables: Sequence[str], connections: int) -> None:
         try:
             import psycopg
             import psycopg_pool
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                f"a RunStore in PostgreSQL needs {error.name}: pip install 'streamkit[postgres]'", name=error.name
+                f"a store in PostgreSQL needs {error.name}: pip install 'streamkit[postgres]'", name=error.name
             ) from None
         self.failures: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.InterfaceError)
         self._address = address
+        self._tables = tables
         self._driver = psycopg
         self._lock = threading.Lock()
         self._pool: Any = None
@@ -149,7 +141,7 @@ class Postgres(Database):
                     # CREATE TABLE IF NOT EXISTS fails if two sessions run it at once; the number is any that others do
                     # not use.
                     connection.execute("SELECT pg_advisory_xact_lock(7310579615)")
-                    for table in _TABLES:
+                    for table in self._tables:
                         connection.execute(table)
                 self._pool = self._create_pool()
             return self._pool
@@ -161,16 +153,17 @@ class Postgres(Database):
             pool.close()
 
 
-def open_database(address: str, connections: int) -> Database:
+def open_database(address: str, tables: Sequence[str], connections: int) -> Database:
     """Return the database of an address; nothing is connected yet.
 
     Args:
         address: the path of a SQLite file, or ``postgresql://...``.
+        tables: the statements that create its tables, unless they exist.
         connections: to PostgreSQL, at most.
 
     Raises:
         ModuleNotFoundError: the address is PostgreSQL's, and psycopg or psycopg_pool is not installed.
     """
     if address.startswith(("postgresql://", "postgres://")):
-        return Postgres(address, connections)
-    return SQLite(address)
+        return Postgres(address, tables, connections)
+    return SQLite(address, tables)
