@@ -393,7 +393,7 @@ class Service:
             make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, gateway.entries)
             attempt = self._attempt = await run_in_thread(make) if is_large else make()
             attempt.has_large_body = is_large
-            state = await attempt.find_state()
+            state = await attempt.find_state() if attempt.keeps_state else {}
             if is_large:
                 await run_in_thread(attempt.render, state)
             else:

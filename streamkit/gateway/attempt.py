@@ -81,6 +81,7 @@ class Attempt:
             no error of the client's request. None if there is none.
         has_ended: the last part was yielded.
         has_large_body: what the request's body takes is done in worker threads.
+        keeps_state: the gateway keeps the state of calls for the client.
     """
 
     def __init__(
@@ -110,9 +111,9 @@ class Attempt:
         )
         self.request: Request = request
         self.model: str = upstream.model_for(request.settings.model)
-        self._keeps_state = keeps_state(self.client, target)
+        self.keeps_state: bool = keeps_state(self.client, target)
         # Clients of wires without any field for state have no ids either, or may have none.
-        self._alike = AlikeNames() if self._keeps_state and self.client.traits.reasoning_state is None else None
+        self._alike = AlikeNames() if self.keeps_state and self.client.traits.reasoning_state is None else None
         self._body: dict[str, Any] = {}
         self._headers = feature_headers(target, headers) if self.client.package == target.package else {}
         self.conversion: Conversion | None = None
@@ -123,7 +124,7 @@ class Attempt:
 
     async def find_state(self) -> Mapping[Place, str]:
         """Return the state that the gateway has kept of calls that the client sends back without it, by their place."""
-        needed = needed_names(self.request.contents, self._alike) if self._keeps_state else {}
+        needed = needed_names(self.request.contents, self._alike)
         names = [name for own in needed.values() for name in own]
         if not names:
             return {}
@@ -181,7 +182,7 @@ class Attempt:
                 self.model,
                 writer,
                 self._state,
-                keeps_calls=self._keeps_state,
+                keeps_calls=self.keeps_state,
             )
         return self.conversion
 
@@ -219,7 +220,7 @@ class Attempt:
                             data = b""
                     data += await run_in_thread(writer.close) if is_large else writer.close()
                     is_complete = turn.error is None and writer.error is None  # an error that is not read is logged
-                    if is_complete:
+                    if is_complete and (conversion.kept or self._has_references):
                         await self._store(conversion, is_large)
                     if has_begun or is_complete:
                         self.has_ended = True

@@ -114,7 +114,11 @@ class Source:
         self, turn: Turn, source: Any, *, limits: TimeLimits | None = None, started: float | None = None
     ) -> None:
         self._turn = turn
-        self._source = _unwrap(source)
+        if isinstance(source, dict) and "ResponseMetadata" in source:  # a response of boto3: facts, and the stream
+            # https://docs.aws.amazon.com/boto3/latest/reference/services/bedrock-runtime/client/converse_stream.html
+            streams = [source.get(name) for name in ("stream", "body")]
+            source = next((each for each in streams if hasattr(each, "__iter__") or hasattr(each, "__aiter__")), source)
+        self._source = source
         self._iterator: Any = None
         self._closed = False
         self.limits: TimeLimits | None = limits
@@ -250,19 +254,6 @@ class Source:
 
 def _size(part: Any) -> int:
     return len(part) if isinstance(part, BYTES) else 0
-
-
-def _unwrap(source: Any) -> Any:
-    """Return the stream in a response of boto3, a dict whose other members are facts about it; else the object itself.
-
-    https://docs.aws.amazon.com/boto3/latest/reference/services/bedrock-runtime/client/converse_stream.html
-    """
-    if isinstance(source, dict) and "ResponseMetadata" in source:
-        for name in ("stream", "body"):
-            stream = source.get(name)
-            if hasattr(stream, "__iter__") or hasattr(stream, "__aiter__"):
-                return stream
-    return source
 
 
 def _find_body_reader(source: Any) -> Any:

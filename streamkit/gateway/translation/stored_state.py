@@ -30,10 +30,13 @@ def keeps_state(client: Provider, target: Provider) -> bool:
     """Return whether the gateway keeps the state of calls that a target has made for a client.
 
     A client of a wire that signs its calls or its reasoning sends both back as they came. What a server of Chat
-    Completions wants back (DeepSeek refuses calls without the reasoning before them) few clients of that wire keep.
+    Completions wants back (DeepSeek refuses calls without the reasoning before them) few clients of that wire keep;
+    OpenAI's own gives no state there.
     """
     traits = target.traits
-    return client.package != target.package or (traits.plain_reasoning and not traits.signs_reasoning)
+    if client.package == target.package:
+        return traits.plain_reasoning and not traits.signs_reasoning
+    return traits.plain_reasoning or not traits.joins_blocks
 
 
 class AlikeNames:

@@ -340,7 +340,10 @@ def parse_request(
     report = ReadingChanges()
     messages = fields.take(traits.messages_field)
     system = fields.take(traits.system_field) if traits.system_field is not None else None
-    contents = _read_messages(check_messages([] if messages is None else messages), target, system, report)
+    listed = check_messages([] if messages is None else messages)
+    if traits.has_importer:
+        check_format(listed, target.name, traits.rate_message, _all_formats)
+    contents = target.parse_messages(listed, system=system, changes=report)
     if changes is not None:
         changes += report
     is_streamed = fields.take("stream", check=bool)
@@ -394,15 +397,10 @@ def parse_messages(
         check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
         parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
         return parse(listed, system=system, changes=changes)
-    return _read_messages(listed, get(provider), system, changes)
-
-
-def _read_messages(
-    messages: list[dict[str, Any]], target: Provider, system: Any, changes: list[str] | None
-) -> list[Content]:
+    target = get(provider)
     if target.traits.has_importer:
-        check_format(messages, target.name, target.traits.rate_message, _all_formats)
-    return target.parse_messages(messages, system=system, changes=changes)
+        check_format(listed, target.name, target.traits.rate_message, _all_formats)
+    return target.parse_messages(listed, system=system, changes=changes)
 
 
 def _vercel_formats() -> list[tuple[str, RateMessage]]:
