@@ -118,7 +118,7 @@ class ChatParser:
 
     def plain_delta(self) -> tuple[Callable[..., None], str, Hashable, str | None] | None:
         """Implement ``PlainParser.plain_delta``."""
-        chunk = self._plain
+        chunk, self._plain = self._plain, None  # a decoded chunk takes 1.5 kB
         choices = chunk.choices if chunk is not None else None
         if chunk is None or not choices or len(choices) > 1 or not self._is_identified:
             return None
