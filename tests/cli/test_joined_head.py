@@ -93,7 +93,10 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     def connection_made(self: Any, transport: Any) -> None:
         parser.connection_made(self, joined_head._JoinedHeadTransport(transport))
 
-    made = type("Served", (parser,), {"connection_made": connection_made})
+    def __init__(self: Any, *arguments: Any, limits: Any, waiting: Any, **named: Any) -> None:  # noqa: N807
+        parser.__init__(self, *arguments, **named)
+
+    made = type("Served", (parser,), {"__init__": __init__, "connection_made": connection_made})
     monkeypatch.setattr(joined_head, "JoinedHeadProtocol", made)
 
 
