@@ -33,6 +33,7 @@ DISTRIBUTIONS = {
     "psycopg": "psycopg",
     "psycopg_pool": "psycopg",
     "pyright": "pyright",
+    "redis": "redis",
     "ruff": "ruff",
 }
 
