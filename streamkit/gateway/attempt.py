@@ -112,8 +112,10 @@ class Attempt:
         self.request: Request = request
         self.model: str = upstream.model_for(request.settings.model)
         self.keeps_state: bool = keeps_state(self.client, target)
+        self._has_own_ids = self.client.package != target.package  # else the client has the upstream's
         # Clients of wires without any field for state have no ids either, or may have none.
-        self._alike = AlikeNames() if self.keeps_state and self.client.traits.reasoning_state is None else None
+        is_alike = self.keeps_state and (not self._has_own_ids or self.client.traits.reasoning_state is None)
+        self._alike = AlikeNames() if is_alike else None
         self._body: dict[str, Any] = {}
         self._headers = feature_headers(target, headers) if self.client.package == target.package else {}
         self.conversion: Conversion | None = None
@@ -124,7 +126,7 @@ class Attempt:
 
     async def find_state(self) -> Mapping[Place, str]:
         """Return the state that the gateway has kept of calls that the client sends back without it, by their place."""
-        needed = needed_names(self.request.contents, self._alike)
+        needed = needed_names(self.request.contents, self._alike, has_own_ids=self._has_own_ids)
         names = [name for own in needed.values() for name in own]
         if not names:
             return {}
@@ -235,7 +237,8 @@ class Attempt:
         states: dict[str, bytes] = {}
         for call, state in conversion.kept:
             kept = b"" if state is None else wrap_state(state, self._state.keys[0]).encode()
-            states[writer.written_id(call.id) or call.id] = kept
+            if self._has_own_ids:
+                states[writer.written_id(call.id) or call.id] = kept
             if self._alike is not None:
                 states[self._alike.of(call.name, call.arguments)] = kept
         if states:

@@ -2,7 +2,8 @@
 
 No chat framework keeps the fields in which a client could carry the state of an upstream (`opaque_state`), but each one
 sends its calls back. So the state of a call, with that of the blocks before it, is stored under the call's id, which
-the gateway made. Ollama's clients drop ids as well: there a call is found by what the conversation repeats.
+the gateway made. Ollama's clients drop ids as well, and a client of the upstream's own wire has the upstream's ids,
+which repeat (Kimi's ``functions.weather:0``): there a call is found by what the conversation repeats.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def keeps_state(client: Provider, target: Provider) -> bool:
 
 
 class AlikeNames:
-    """The names of calls without ids in one conversation, in its order: what an answer to the same question repeats."""
+    """The names of calls without their ids in one conversation, in its order: what an answer to a question repeats."""
 
     def __init__(self) -> None:
         self._question = ""
@@ -63,12 +64,15 @@ class AlikeNames:
         return f"alike-{self._counts[alike]}-{alike[:16].hex()}"
 
 
-def needed_names(contents: Sequence[Content], alike: AlikeNames | None) -> Mapping[Place, list[str]]:
+def needed_names(
+    contents: Sequence[Content], alike: AlikeNames | None, *, has_own_ids: bool
+) -> Mapping[Place, list[str]]:
     """Return the names of the calls of a client's conversation that carry no state, by their place.
 
     Args:
         contents: the conversation.
-        alike: gives further names to calls of clients without ids; the first name that is stored counts.
+        alike: gives names to calls whose ids do not tell them apart; the first name that is stored counts.
+        has_own_ids: the gateway has made the ids.
     """
     needed: dict[Place, list[str]] = {}
     for position, content in enumerate(contents):
@@ -77,7 +81,7 @@ def needed_names(contents: Sequence[Content], alike: AlikeNames | None) -> Mappi
         for place, block in enumerate(content.blocks) if content.speaker == "ai" else ():
             if isinstance(block, ToolCallBlock):
                 raw_id = block.metadata.get("raw_id")
-                own = [raw_id if isinstance(raw_id, str) and raw_id else block.id]
+                own = [raw_id if isinstance(raw_id, str) and raw_id else block.id] if has_own_ids else []
                 if alike is not None:
                     own.append(alike.of(block.name, block.parameters))
                 if not wrapped_states(block):
