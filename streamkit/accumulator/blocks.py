@@ -232,7 +232,7 @@ class ToolCallBuilder:
         """End the comparison; return the text that was compared and is not part of the call."""
         text = (self.possible_repeat or "")[: self.repeated_size]
         self.possible_repeat, self.repeated_size = None, 0
-        self.fast_path = self.ref is not None
+        self.fast_path = self.ref is not None and not self.is_final
         return text
 
     @property

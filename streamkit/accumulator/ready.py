@@ -189,6 +189,7 @@ class ReadyCalls:
     def _set_final(self, call: ToolCallBuilder, state: CallState, parsed: ParsedArguments | None) -> ToolCall:
         if not call.name:
             self.warn_call(call, "nameless_call", "the wire sent no name for the call")
+            state = "invalid" if state == "complete" else state
         if parsed is not None:
             if parsed.problem is not None:
                 self.warn_call(call, "invalid_arguments", parsed.problem)

@@ -187,7 +187,7 @@ class ToolCallTracker(ReadyCalls):
     def _emit_delta(self, call: ToolCallBuilder, ref: CallRef, text: str) -> None:
         if not (text.isascii() and not call.half):
             text, call.half = join_half(call.half, text)
-            call.fast_path = not call.half and call.possible_repeat is None
+            call.fast_path = not (call.half or call.is_final) and call.possible_repeat is None
         if text:
             self._state.events.append(ToolCallDelta(ref, text, self._choice))
 

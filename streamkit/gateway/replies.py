@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from streamkit.calls import ErrorCode, StreamError
 from streamkit.providers.provider import Provider
+from streamkit.providers.writing.encoding import encode_json
 from streamkit.providers.writing.writer import Writer
 
 __all__ = [
@@ -61,7 +62,8 @@ def _error_reply(client: Provider, status: int, body: Json, code: str | None, he
     name = code or endpoint.error_names.get(status)
     if endpoint.error_name_header is not None and name is not None:
         named = {endpoint.error_name_header: name[:1].upper() + name[1:]}
-    return JSONResponse(body, status, {**headers, **named})
+    # An upstream's own error object may have what JSON lacks, such as NaN.
+    return Response(encode_json(body), status, {**headers, **named}, "application/json")
 
 
 def error_status(error: StreamError, status: int) -> int:

@@ -208,6 +208,8 @@ class ToolCallBlock(_StoredModel):
         if not isinstance(value, dict) or value.get("kind", "function") != "function":
             return value
         arguments = value.get("parameters")
+        if isinstance(arguments, float):  # NaN is stored as text
+            arguments = to_stored_data(arguments)
         if arguments is None:
             return {name: item for name, item in value.items() if name != "parameters"}
         if not isinstance(arguments, str):

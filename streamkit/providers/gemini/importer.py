@@ -179,11 +179,11 @@ def _read_data(builder: ContentBuilder, speaker: str, part: dict[str, Any]) -> N
     name = next((name for name in _SERVER_TOOLS if isinstance(part.get(name), dict)), None)
     if media is not None:
         if speaker == "ai":  # the model's own part goes back unchanged, with its signature
-            metadata = builder.provider_metadata({"raw": part})
+            metadata = builder.own_metadata({"raw": part})
         else:
             builder.report_unread(part, (*_MEDIA_FIELDS, *PART_METADATA, SIGNATURE), "a part with a file")
             kept = _kept_fields(part, PART_METADATA)
-            metadata = builder.provider_metadata(kept) if kept else {}
+            metadata = builder.own_metadata(kept) if kept else {}
         builder.add_block(speaker, copy_with(media, metadata=metadata))
     elif name is not None:
         data = part[name]

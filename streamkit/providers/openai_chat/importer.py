@@ -130,7 +130,7 @@ def _read_user(builder: ContentBuilder, message: dict[str, Any]) -> None:
             if (mark := read_cache_mark(part.get("cache_control"))) is not None:
                 block.metadata["cache"] = mark
             if own_mark := read_breakpoint(part):
-                block.metadata.update(builder.provider_metadata(own_mark))
+                block.metadata.update(builder.own_metadata(own_mark))
             builder.add_block("human", block)
         if not blocks:
             builder.opaque("human", part)

@@ -145,7 +145,7 @@ def _read_input_part(builder: ContentBuilder, speaker: str, part: Any) -> None:
         builder.text(speaker, text, extras=mark)
     elif block is not None:
         if mark:
-            block.metadata.update(builder.provider_metadata(mark))
+            block.metadata.update(builder.own_metadata(mark))
         builder.add_block(speaker, block)
     else:
         _add_unknown_part(builder, speaker, part)
