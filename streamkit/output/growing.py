@@ -130,6 +130,8 @@ class Growing(Generic[T]):
         return changes
 
     def _feed(self, text: str, changes: list[Change]) -> None:
+        if self._lead:  # which may have been none: then a value begins in it
+            text, self._lead = self._lead + text, ""
         at, end = 0, len(text)
         while at < end:
             if self._is_reading:
@@ -236,14 +238,13 @@ class Growing(Generic[T]):
     def _search(self, text: str, at: int) -> int:
         """Find the beginning of a value; return the offset to go on at."""
         if self._lead is not None:
-            before = len(self._lead)
-            self._lead += text[at:]
-            stop = _LEAD.match(self._lead).end()  # type: ignore[union-attr]  # it matches everywhere
-            if stop == len(self._lead) and stop < _LONGEST_LEAD:
-                return len(text)
-            first, self._lead = self._lead[stop : stop + 1], None
-            at += max(0, stop - before)
-            if first and first in self._scalars:
+            stop = _LEAD.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+            if stop == len(text) and stop - at < _LONGEST_LEAD:
+                self._lead = text[at:]
+                return stop
+            self._lead = None
+            at = stop
+            if text[at : at + 1] in self._scalars and at < len(text):
                 self._begin()
                 return at
         if self._tail is not None:

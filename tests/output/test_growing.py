@@ -415,3 +415,13 @@ def test_the_sentence_about_invalid_json_does_not_depend_on_the_cuts(text: str) 
             output.close()
         outputs.add((value, str(raised.value), raised.value.text))
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_json_on_the_line_of_a_fence_is_found_for_every_cut(size: int) -> None:
+    """It was found in one piece only: the line was taken for the fence's language until its end had come."""
+    text = '```json {"a": 1}```'
+    output: Growing[Any] = Growing(Any)
+    for start in range(0, len(text), size):
+        output.feed(text[start : start + size])
+    assert output.close() == {"a": 1}
