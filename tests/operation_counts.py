@@ -6,6 +6,7 @@ function in C, so a count does not depend on the machine.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections import Counter
@@ -69,12 +70,15 @@ class Operations:
 def count_operations() -> Iterator[Operations]:
     """Count the operations of the block."""
     operations = Operations()
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # a collection would end objects of other tests here, and count what that calls
     sys.setprofile(operations._record)
     try:
         yield operations
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
 
 
 class CountingList(list[Any]):
