@@ -355,7 +355,6 @@ async def _serve(
     from streamkit.gateway import Gateway, Upstream
     from streamkit.gateway.store import StoreUnavailable
 
-    gc.set_threshold(*COLLECTIONS)
     reported: set[str] = set()
 
     def report(exchange: Exchange) -> None:
@@ -393,6 +392,7 @@ async def _serve(
                 notes.print(f"upstream {number}, if those before it fail: {other}")
             if store is None:
                 notes.print("a restart drops the state of open conversations: --store FILE keeps it")
+        gc.set_threshold(*COLLECTIONS)
         try:
             await serve_until_signal(gateway, listening, notes.print, connections)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import io
 import json
@@ -336,9 +337,13 @@ def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tupl
 
 
 def test_a_store_that_cannot_be_opened_is_refused_at_the_start(capsys):
-    where = ["--provider", "anthropic", "--base-url", "http://localhost:1", "--port", "0"]
+    where, thresholds = (
+        ["--provider", "anthropic", "--base-url", "http://localhost:1", "--port", "0"],
+        gc.get_threshold(),
+    )
     assert main(["gateway", *where, "--store", "/nothing/gateway.db"]) == 2
     assert "--store /nothing/gateway.db cannot be used: unable to open database file" in capsys.readouterr().err
+    assert gc.get_threshold() == thresholds  # those of the command are for a process that serves
 
 
 def test_a_state_key_that_can_be_guessed_is_refused_at_the_start(capsys, monkeypatch):
