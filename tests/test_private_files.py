@@ -15,8 +15,7 @@ import pytest
 
 import streamkit
 from streamkit import Turn, read
-from streamkit.bridges.database import SQLite
-from streamkit.bridges.run_store import TABLES
+from streamkit.bridges.run_store import RunStore
 from streamkit.cli import main
 from streamkit.gateway.database_store import DatabaseStore
 from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
@@ -108,7 +107,7 @@ def test_a_database_of_runs_is_private_with_its_journals(tmp_path: Path) -> None
         execute("INSERT INTO streamkit_mail VALUES ('run', ?, 0.0, 'private')", (str(tmp_path),))
         return {path.name: mode(path) for path in tmp_path.iterdir()}
 
-    database = SQLite(str(tmp_path / "runs.db"), TABLES)
+    database = RunStore(tmp_path / "runs.db")._database
     assert database.transact(modes) == dict.fromkeys(["runs.db", "runs.db-wal", "runs.db-shm"], 0o600)
     database.close()
     with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as connection:

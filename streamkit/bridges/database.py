@@ -46,7 +46,7 @@ class SQLite(Database):
     now = "(julianday('now') - 2440587.5) * 86400.0"  # julianday of 1970-01-01; unixepoch('subsec') needs SQLite 3.42
     failures: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
 
-    def __init__(self, address: str, tables: Sequence[str] = ()) -> None:
+    def __init__(self, address: str, tables: Sequence[str]) -> None:
         self._address = address
         self._tables = tables
         self._lock = threading.Lock()

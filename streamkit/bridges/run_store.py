@@ -37,14 +37,14 @@ from streamkit.execution.one_call.background import BackgroundTask
 from streamkit.history import Content
 from streamkit.values.redaction import log_failure
 
-__all__ = ["TABLES", "Claim", "ClaimLost", "RunClaimed", "RunStore"]
+__all__ = ["Claim", "ClaimLost", "RunClaimed", "RunStore"]
 
 _log = logging.getLogger("streamkit")
 
 _Value = TypeVar("_Value")
 
-#: The statements that create the tables of a database, unless they exist.
-TABLES = (
+# The statements that create the tables of a database, unless they exist.
+_TABLES = (
     "CREATE TABLE IF NOT EXISTS streamkit_claims (run_key TEXT PRIMARY KEY, fence INTEGER NOT NULL, worker TEXT,"
     " expires DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS streamkit_entries (run_key TEXT NOT NULL, position INTEGER NOT NULL,"
@@ -105,7 +105,7 @@ class RunStore:
     """
 
     def __init__(self, address: str | os.PathLike[str], *, connections: int = 10) -> None:
-        self._database = open_database(os.fspath(address), TABLES, connections)
+        self._database = open_database(os.fspath(address), _TABLES, connections)
         self.failures: tuple[type[Exception], ...] = self._database.failures
 
     async def __aenter__(self) -> RunStore:

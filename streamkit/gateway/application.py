@@ -90,18 +90,17 @@ class Gateway:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
         limits = limits or GatewayLimits()
-        has_own_store = store is None
         opened = MemoryStore(limits.stored) if store is None else open_store(store)
-        if state_key is None and has_own_store:
+        if state_key is None and store is None:
             _log.warning(
                 "the opaque state that clients carry is signed with a key made at this start: a restart, and another"
                 " worker, drops it from open conversations; pass Gateway(state_key=...), or a store, which keeps one"
             )
         carried = StateSettings(secrets.token_bytes(32) if state_key is None else state_key, limits.state)
         self._state = GatewayState(
-            upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)
+            *(upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
+            has_state_key=state_key is not None or store is None,
         )
-        self._state.has_state_key = state_key is not None or has_own_store
         self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,7 +113,11 @@ class Gateway:
             return
         if scope["type"] == "lifespan":
             await receive()
-            await self.start()
+            try:
+                await self.start()
+            except StoreUnavailable as problem:
+                await send({"type": "lifespan.startup.failed", "message": f"{problem}: {problem.__cause__}"})
+                return
             await send({"type": "lifespan.startup.complete"})
             await receive()
             await self.aclose()
@@ -187,7 +190,7 @@ class GatewayState:
     carried: StateSettings
     bodies: Bodies
     entries: OwnEntries
-    has_state_key: bool = True
+    has_state_key: bool
     open_requests: set[Service] = field(default_factory=set)
 
     async def load_state_key(self) -> None:

@@ -32,7 +32,7 @@ from streamkit.gateway.stored_responses import add_response, encode_items, refus
 from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.gateway.translation.opaque_state import StateCarrier
 from streamkit.gateway.translation.state_restorer import restore_state
-from streamkit.gateway.translation.state_text import StateSettings, UpstreamState, wrap_state
+from streamkit.gateway.translation.state_text import MOST_STATES, StateSettings, UpstreamState, wrap_state
 from streamkit.gateway.translation.stored_state import AlikeNames, Place, keeps_state, needed_names
 from streamkit.gateway.upstream import NO_CONNECTION, Upstream, UpstreamRequest, Watch, feature_headers, open_response
 from streamkit.history import ToolCallBlock
@@ -112,9 +112,9 @@ class Attempt:
         self.request: Request = request
         self.model: str = upstream.model_for(request.settings.model)
         self.keeps_state: bool = keeps_state(self.client, target)
-        self._has_own_ids = self.client.package != target.package  # else the client has the upstream's
+        self._has_gateway_ids = self.client.package != target.package  # else the client has the upstream's
         # Clients of wires without any field for state have no ids either, or may have none.
-        is_alike = self.keeps_state and (not self._has_own_ids or self.client.traits.reasoning_state is None)
+        is_alike = self.keeps_state and (not self._has_gateway_ids or self.client.traits.reasoning_state is None)
         self._alike = AlikeNames() if is_alike else None
         self._body: dict[str, Any] = {}
         self._headers = feature_headers(target, headers) if self.client.package == target.package else {}
@@ -126,8 +126,9 @@ class Attempt:
 
     async def find_state(self) -> Mapping[Place, str]:
         """Return the state that the gateway has kept of calls that the client sends back without it, by their place."""
-        needed = needed_names(self.request.contents, self._alike, has_own_ids=self._has_own_ids)
-        names = [name for own in needed.values() for name in own]
+        needed = needed_names(self.request.contents, self._alike, has_gateway_ids=self._has_gateway_ids)
+        latest = [*needed.items()][-MOST_STATES:]
+        names = [name for _, own in latest for name in own]
         if not names:
             return {}
         try:
@@ -135,8 +136,8 @@ class Attempt:
         except StoreUnavailable as problem:
             self.changes.append(f"opaque state of earlier responses was left out: {problem}")
             return {}
-        found = {place: next((stored[name] for name in own if name in stored), None) for place, own in needed.items()}
-        if unknown := sum(state is None for state in found.values()):
+        found = {place: stored[name] for place, own in latest for name in reversed(own) if name in stored}
+        if unknown := len(needed) - len(found):
             self.changes.append(
                 f"opaque state of {unknown} calls is not known: the client has not sent it, and this gateway has made"
                 " others, or has not kept it as long"
@@ -237,7 +238,7 @@ class Attempt:
         states: dict[str, bytes] = {}
         for call, state in conversion.kept:
             kept = b"" if state is None else wrap_state(state, self._state.keys[0]).encode()
-            if self._has_own_ids:
+            if self._has_gateway_ids:
                 states[writer.written_id(call.id) or call.id] = kept
             if self._alike is not None:
                 states[self._alike.of(call.name, call.arguments)] = kept

@@ -7,8 +7,8 @@ so the gateway keeps them in its store. A reference to one that is gone is refus
 would lose a part of the conversation silently.
 
 An item is stored once, as JSON, by its digest, because clients send most of a conversation again with each request; a
-response is the digests of its conversation. What may take long, ``encode_items`` and ``References.resolve``, uses no
-state, so that it can run in a thread. This module must not depend on ASGI.
+response is the digests and the sizes of its conversation. What may take long, ``encode_items`` and
+``References.resolve``, uses no state, so that it can run in a thread. This module must not depend on ASGI.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -37,7 +37,10 @@ __all__ = [
 Json = dict[str, Any]
 
 _DIGEST_SIZE = 16  # bytes; an owner could only replace items of its own conversations by others with the same digest
-#: Items of a conversation that is stored; a model reads far fewer.
+_SIZE_SIZE = 4
+#: An item as a response refers to it: its digest, and the bytes of its JSON.
+_Record: TypeAlias = tuple[str, int]
+#: Items of a conversation that is stored, and references of a body; a model reads far fewer.
 _MOST_ITEMS = 50_000
 
 
@@ -100,34 +103,41 @@ async def find_references(entries: OwnEntries, body: Any, limit: int) -> Referen
     wanted = [str(item.get("id")) for item in given if _is_reference(item)] if isinstance(given, list) else []
     if not isinstance(previous, str) and not wanted:
         return None
-    conversation = b""
+    if len(wanted) > _MOST_ITEMS:
+        raise ReferencesTooLarge(f"the body refers to {len(wanted)} items, this gateway takes {_MOST_ITEMS}")
+    records: list[_Record] = []
     if isinstance(previous, str):
         found = await entries.get("response", [previous])
         if previous not in found:
             raise ReferenceNotFound(f"Previous response with id '{previous[:100]}' not found.")
-        conversation = found[previous]
-    digest_of = await entries.get("item_id", wanted)
-    digests = _split(conversation)
-    stored = await entries.get("item", [*dict.fromkeys([*digests, *(value.hex() for value in digest_of.values())])])
+        records += _split(found[previous])
+    by_id = {name: _split(value)[0] for name, value in (await entries.get("item_id", wanted)).items()}
+    for name in wanted:
+        if name not in by_id:
+            raise _item_not_found(name)
+    # Asked before the items are, because a database returns copies.
+    size = sum(each for _, each in records) + sum(by_id[name][1] for name in wanted)
+    if size > limit:
+        raise ReferencesTooLarge(f"the items that the body refers to have {size} bytes, this gateway takes {limit}")
+    digests = dict.fromkeys(digest for digest, _ in [*records, *by_id.values()])
+    stored = await entries.get("item", [*digests])
     items: list[Any] = []
-    for digest in digests:
-        if digest not in stored:  # it was not asked for as long as the response, or has no place
+    for digest, _ in records:
+        if digest not in stored:  # it had no place
             raise ReferenceNotFound(f"Previous response with id '{previous}' not found.")
         items.append(stored[digest])
     for item in _as_items(given):
         if _is_reference(item):
             name = str(item.get("id"))
-            kept = stored.get(digest_of.get(name, b"").hex())
-            if kept is None:
-                raise ReferenceNotFound(
-                    f"Item with id '{name[:100]}' not found: send the item itself, as with \"store\": false."
-                )
+            if (kept := stored.get(by_id[name][0])) is None:
+                raise _item_not_found(name)
             item = kept
         items.append(item)
-    size = sum(len(item) for item in items if isinstance(item, bytes))  # no JSON of a client is bytes
-    if size > limit:
-        raise ReferencesTooLarge(f"the items that the body refers to have {size} bytes, this gateway takes {limit}")
     return References(body, items, size)
+
+
+def _item_not_found(name: str) -> ReferenceNotFound:
+    return ReferenceNotFound(f"Item with id '{name[:100]}' not found: send the item itself, as with \"store\": false.")
 
 
 def encode_items(body: Json, output: Sequence[Json]) -> list[tuple[str, bytes]] | None:
@@ -161,21 +171,23 @@ async def add_response(
         items: its conversation, as ``encode_items`` returned it.
         output: the items of the response, which are the last ones.
     """
-    digests = [digest for digest, _ in items]
+    records = [bytes.fromhex(digest) + len(encoded).to_bytes(_SIZE_SIZE) for digest, encoded in items]
     names = [item.get("id") for item in output]
     ids: Mapping[str, bytes] = {
-        name: bytes.fromhex(digest)
-        for name, digest in zip(names, digests[len(digests) - len(names) :], strict=True)
+        name: record
+        for name, record in zip(names, records[len(records) - len(names) :], strict=True)
         if isinstance(name, str)
     }
     await entries.put("item", dict(items), is_same=True)
     await entries.put("item_id", ids)
-    await entries.put("response", {response_id: bytes.fromhex("".join(digests))})
+    await entries.put("response", {response_id: b"".join(records)})
 
 
-def _split(conversation: bytes) -> list[str]:
-    """Return the digests of a stored response."""
-    return [conversation[at : at + _DIGEST_SIZE].hex() for at in range(0, len(conversation), _DIGEST_SIZE)]
+def _split(records: bytes) -> list[_Record]:
+    """Return the digests and the sizes of stored items."""
+    width = _DIGEST_SIZE + _SIZE_SIZE
+    parts = [records[at : at + width] for at in range(0, len(records), width)]
+    return [(part[:_DIGEST_SIZE].hex(), int.from_bytes(part[_DIGEST_SIZE:])) for part in parts]
 
 
 def _is_reference(item: Any) -> bool:

@@ -6,7 +6,7 @@ import gc
 import json
 import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -267,6 +267,30 @@ def test_what_references_resolve_to_counts_as_a_body() -> None:
     assert [response.status_code for response in responses] == [413, 200]
     assert "this gateway takes 10000" in responses[0].json()["error"]["message"]
     assert len(server.requests) == 2
+
+
+class RecordingStore(MemoryStore):
+    """A store that records what it returns, of which a database makes copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.returned: list[int] = []
+
+    async def get(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        found = await super().get(keys)
+        self.returned.append(sum(map(len, found.values())))
+        return found
+
+
+def test_items_above_the_limit_are_not_asked_for() -> None:
+    stored = RecordingStore()
+    add(stored, "resp_1", {"input": "hi"}, [{"id": f"msg_{number}", "content": "x" * 10_000} for number in range(20)])
+    references = [{"type": "item_reference", "id": f"msg_{number}"} for number in range(20)]
+    for body in ({"previous_response_id": "resp_1"}, {"input": references}, {"input": references[:1] * 60_000}):
+        with pytest.raises(ReferencesTooLarge):
+            resolve(stored, body, 100_000)
+    assert sum(stored.returned) < 2_000
+    assert len(resolve(stored, {"input": references}, 300_000)["input"]) == 20
 
 
 def test_the_limit_is_an_option() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,9 +15,11 @@ from gateway.gateway_clients import CITY, Json
 from gateway.gateway_server import Target, serve_gateway
 
 from streamkit import parse_request
-from streamkit.gateway import Exchange
+from streamkit.gateway import Exchange, attempt
 from streamkit.gateway.store import MemoryStore
-from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock
+from streamkit.gateway.translation import stored_state
+from streamkit.gateway.translation.stored_state import AlikeNames
+from streamkit.history import Content, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, Server, serve
 
 SIGNATURES = ("c2lnbmF0dXJlLW9uZQ==", "c2lnbmF0dXJlLXR3bw==")
@@ -224,6 +227,35 @@ def test_alike_conversations_of_clients_without_ids() -> None:
         [True, True, False, False],
         [False, False, True, True],
     ]
+
+
+def test_a_question_is_read_once_whatever_the_number_of_calls_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 10,000 calls after a question of 1 MB was named by a digest of the whole question."""
+    sizes: list[int] = []
+
+    def record(data: bytes) -> Any:
+        sizes.append(len(data))
+        return hashlib.sha256(data)
+
+    monkeypatch.setattr(stored_state, "sha256", record)
+    names = AlikeNames()
+    names.read(Content.human("What? " * 1000))
+    first = [names.of("weather", {"city": "Oslo"}) for _ in range(100)]
+    assert sum(sizes) < 6000 + 100 * 200
+    assert len({*first}) == 100
+    names.read(Content.human("And now?"))
+    assert names.of("weather", {"city": "Oslo"}) not in first
+
+
+def test_the_latest_calls_have_their_state_if_there_are_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt, "MOST_STATES", 1)
+    reports: list[Exchange] = []
+    with serve(SCRIPT) as server:
+        target = Target("anthropic", server.base_url("anthropic"), models={"*": "claude-sonnet-4-5"})
+        with serve_gateway(target, reports=reports) as url:
+            converse("chat", repeat(url))
+    assert state_of(server, 2, "anthropic") == [*FIRST[1:], *BOTH[4:]]
+    assert [change for change in reports[2].changes if "of 2 calls is not known" in change]
 
 
 class Broken(MemoryStore):

@@ -226,6 +226,23 @@ async def test_the_end_of_the_application_closes_the_store() -> None:
     assert sent == [("lifespan.startup.complete", []), ("lifespan.shutdown.complete", ["closed"])]
 
 
+async def test_an_application_does_not_start_without_its_store(tmp_path: Path) -> None:
+    upstream = Upstream(provider="openai_chat", ask=lambda request: httpx.AsyncClient().stream("GET", "http://none"))
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app = Gateway(upstream, store=tmp_path / "no" / "gateway.db")
+    await app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
+    (message,) = sent
+    assert message["type"] == "lifespan.startup.failed"
+    assert "unable to open database file" in message["message"]
+
+
 def test_addresses(tmp_path: Path) -> None:
     pytest.importorskip("redis")
     assert isinstance(open_store("redis://localhost:1/0"), RedisStore)

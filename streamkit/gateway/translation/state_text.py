@@ -26,12 +26,12 @@ from streamkit.providers.contract.carried_state import MARKED_BYTES, is_wrapped_
 from streamkit.providers.writing.encoding import encode_json
 from streamkit.values.signatures import is_signed, sign
 
-__all__ = ["StateReader", "StateSettings", "UpstreamState", "wrap_state"]
+__all__ = ["MOST_STATES", "StateReader", "StateSettings", "UpstreamState", "wrap_state"]
 
 _SIGNATURE_SIZE = 16
 _SHORTEST_KEY = 16  # bytes
 #: Texts of one request that are read; a conversation of a thousand rounds has a few thousand.
-_MOST_TEXTS = 10_000
+MOST_STATES = 10_000
 _NOT_OURS = (
     "opaque state of earlier responses was left out: it came back damaged, or was signed with a key that this gateway"
     " does not have"
@@ -108,10 +108,10 @@ class StateReader:
     def __init__(self, settings: StateSettings) -> None:
         self._settings = settings
         self._bytes_left = settings.limit
-        self._texts_left = _MOST_TEXTS
+        self._texts_left = MOST_STATES
         self._too_much = (
             f"opaque state of earlier responses was left out: a request may have {settings.limit} bytes of it, in"
-            f" {_MOST_TEXTS} texts"
+            f" {MOST_STATES} texts"
         )
         self.changes: dict[str, None] = {}
 

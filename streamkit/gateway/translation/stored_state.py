@@ -44,13 +44,14 @@ class AlikeNames:
     """The names of calls without their ids in one conversation, in its order: what an answer to a question repeats."""
 
     def __init__(self) -> None:
-        self._question = ""
+        self._question = b""  # its digest: it is a part of the name of each call after it
         self._counts: Counter[bytes] = Counter()  # of the calls since the question that are alike
 
     def read(self, content: Content) -> None:
         """Read a content before the next calls."""
         if content.speaker == "human":
-            self._question = "".join(block.text for block in content.blocks if isinstance(block, TextBlock))
+            question = "".join([block.text for block in content.blocks if isinstance(block, TextBlock)])
+            self._question = sha256(question.encode("utf-8", "surrogatepass")).digest()
             self._counts.clear()
 
     def of(self, name: str, arguments: object) -> str:
@@ -59,20 +60,20 @@ class AlikeNames:
             encoded = msgspec.json.encode(arguments, order="deterministic")
         except (UnicodeEncodeError, OverflowError):
             encoded = encode_json(to_valid_json(arguments))
-        alike = sha256(encode_json([self._question, name]) + encoded).digest()
+        alike = sha256(self._question + encode_json(name) + encoded).digest()
         self._counts[alike] += 1
         return f"alike-{self._counts[alike]}-{alike[:16].hex()}"
 
 
 def needed_names(
-    contents: Sequence[Content], alike: AlikeNames | None, *, has_own_ids: bool
+    contents: Sequence[Content], alike: AlikeNames | None, *, has_gateway_ids: bool
 ) -> Mapping[Place, list[str]]:
     """Return the names of the calls of a client's conversation that carry no state, by their place.
 
     Args:
         contents: the conversation.
         alike: gives names to calls whose ids do not tell them apart; the first name that is stored counts.
-        has_own_ids: the gateway has made the ids.
+        has_gateway_ids: the gateway has made the ids.
     """
     needed: dict[Place, list[str]] = {}
     for position, content in enumerate(contents):
@@ -81,7 +82,7 @@ def needed_names(
         for place, block in enumerate(content.blocks) if content.speaker == "ai" else ():
             if isinstance(block, ToolCallBlock):
                 raw_id = block.metadata.get("raw_id")
-                own = [raw_id if isinstance(raw_id, str) and raw_id else block.id] if has_own_ids else []
+                own = [raw_id if isinstance(raw_id, str) and raw_id else block.id] if has_gateway_ids else []
                 if alike is not None:
                     own.append(alike.of(block.name, block.parameters))
                 if not wrapped_states(block):
