@@ -69,6 +69,8 @@ class MediaForm(Struct, frozen=True, kw_only=True):
     result_images: bool = False
     image_replay: bool = False  #: images that the model generated are sent back
     document_parts: bool = False  #: a file is a part of type ``document_url``; elsewhere of type ``file``
+    #: a message may have a part of type ``video_url``
+    video_parts: bool = False
     file_addresses: bool = False  #: a file may be sent as its address
     file_annotations: bool = False  #: annotations of type ``file`` are sent back, so that the file is not parsed again
 
@@ -399,6 +401,7 @@ DIALECTS = (
         tool_schema=_OPENAI_SCHEMAS,  # of the servers behind it (HKUDS/nanobot#2287)
         reasoning_field="reasoning",
         media=MediaForm(
+            video_parts=True,  # https://openrouter.ai/docs/guides/overview/multimodal/videos
             # https://openrouter.ai/docs/guides/overview/multimodal/pdfs, both
             file_addresses=True,
             file_annotations=True,
@@ -426,6 +429,7 @@ DIALECTS = (
         # https://help.aliyun.com/zh/model-studio/deep-thinking, and can1357/oh-my-pi#886
         reasoning=ReasoningRules(setting="enable_thinking", unless_off=re.compile(r"qwen(?:3\.[5-9]|[4-9])")),
         setting_fields=SETTINGS_WITH_TOP_K,
+        media=MediaForm(video_parts=True),  # https://help.aliyun.com/zh/model-studio/vision
         cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
         markup_families=frozenset({"hermes", "qwen"}),
         endpoint=Endpoint(
@@ -448,6 +452,7 @@ DIALECTS = (
         setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
         endpoint=Endpoint(base_url="http://localhost:8000/v1", key_variables=("VLLM_API_KEY",), key_required=False),
         strict="vllm",
+        media=MediaForm(video_parts=True),  # https://docs.vllm.ai/en/latest/features/multimodal_inputs
         # https://docs.vllm.ai/en/latest/features/structured_outputs
         output=OutputSupport(has_field=True, any_root=True),
         reasoning_field="reasoning",

@@ -150,7 +150,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                     parts.append(self.marked({"type": "text", "text": block.text}, block))
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(self.marked(convert_media(block, self.traits), block))
-                report_name(block, parts[-1], self.changes)
+                if parts[-1]["type"] == "text":
+                    self.report("a text file became text: few servers of this wire accept such a file")
+                else:
+                    report_name(block, parts[-1], self.changes)
             elif isinstance(block, OpaqueBlock) and self.is_own(block) and _is_content_part(block.raw):
                 parts.append(block.raw)
             else:

@@ -20,12 +20,13 @@ from streamkit.history import (
     Content,
     FileBlock,
     ImageBlock,
+    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, CacheMark
+from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, WORDS, CacheMark
 from streamkit.history.tool_results import ResultPart
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
 from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
@@ -35,10 +36,12 @@ from streamkit.providers.rendering.media import (
     followup_user_blocks,
     lost_of_failure,
     media_parts,
+    report_own_fields,
     result_text,
     split_text_and_media,
 )
 from streamkit.providers.requests.request import MOST_CACHE_MARKS
+from streamkit.values.json_data import copy_with
 
 __all__ = [
     "AnyTraits",
@@ -48,6 +51,9 @@ __all__ = [
     "RoleRenderer",
     "cache_mark",
 ]
+
+
+_WITH_WORDS = ("image", "file", "opaque")  # the blocks that may have fields and words for their own provider alone
 
 
 class MessageIds:
@@ -193,8 +199,11 @@ class MessageRenderer(Generic[AnyTraits]):
             self.content_number += 1
             if "author" in content.metadata and not self.accepts_author(content):
                 self.report("the name of a message's author was left out: the target has no field for it")
-            has_call = False
+            has_call = has_words = False
             for block in content.blocks:
+                if block.type in _WITH_WORDS and block.metadata and not self.is_own(block):
+                    has_words = has_words or WORDS in block.metadata
+                    report_own_fields(block, self.changes)
                 if type(block) is TextBlock and block.metadata.get("citations") and not self.is_from_target(block):
                     self.report("the citations of a text were left out: only the provider that made them accepts them")
                 if type(block) is ToolResponseBlock and (block.error or block.status not in (None, "completed")):
@@ -208,13 +217,27 @@ class MessageRenderer(Generic[AnyTraits]):
                     self.report(
                         "a text that followed a call was put before it: a message of the target ends with calls"
                     )
-            self.add(content)
+            self.add(self._in_words(content) if has_words else content)
         if is_end:
             self.finish()
         system = "\n\n".join(self.system) or None
         count = self.content_number + 1
         changes = self.changes + self._closing_changes
         return RenderedMessages(self.messages, system, self.members, count, self.request_fields, changes)
+
+    def _in_words(self, content: Content) -> Content:
+        """Return a content in which text has the place of other providers' parts, or precedes their files."""
+        blocks: list[Block] = []
+        for block in content.blocks:
+            is_said = block.type in _WITH_WORDS and WORDS in block.metadata and not self.is_own(block)
+            if is_said:
+                blocks.append(TextBlock(text=block.metadata[WORDS]))
+                raw = block.raw if isinstance(block, OpaqueBlock) else {"type": "context"}
+                kind = raw.get("type") or next(iter(raw), None) if isinstance(raw, dict) else None
+                self.report(f"a part ({kind or 'opaque'}) became text: only {block.metadata.get('provider')} has it")
+            if not (is_said and isinstance(block, OpaqueBlock)):
+                blocks.append(block)
+        return copy_with(content, blocks=blocks)
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""

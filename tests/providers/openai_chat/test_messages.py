@@ -180,11 +180,13 @@ def test_images_and_files_are_parts_in_order() -> None:
         FileBlock(media_type="audio/mpeg", data="QQ=="),
         TextBlock(text="And?"),
     )
-    assert _messages(content)[0]["content"] == [
+    rendered = _render_valid(content)
+    assert rendered.changes == ["a text file became text: few servers of this wire accept such a file"]
+    assert rendered.messages[0]["content"] == [
         {"type": "text", "text": "Look:"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
-        {"type": "file", "file": {"filename": "file", "file_data": "data:text/plain;base64,QQ=="}},
+        {"type": "text", "text": "A"},
         {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,QQ=="}},
         {"type": "image_url", "image_url": {"url": "https://x/y.jpg"}},
         {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "mp3"}},
