@@ -21,7 +21,7 @@ from streamkit.providers.requests.body_fields import (
     is_texts,
     read_plain_settings,
 )
-from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.request import AllowedTools, OutputFormat
 from streamkit.providers.requests.tools import (
     further_fields,
     named_tool,
@@ -29,6 +29,7 @@ from streamkit.providers.requests.tools import (
     read_definition,
     split_tools,
     strict_schemas,
+    take_allowed_tools,
 )
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
@@ -65,6 +66,7 @@ STRICT = StrictProfile(
 _CALLING_CONFIG = ("toolConfig", "functionCallingConfig")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _MODE_OF_NAME = {name: mode for mode, name in _MODES.items()}
+_ALLOWING_MODES = {"ANY": "required", "VALIDATED": "auto"}  # "only be set when the Mode is ANY or VALIDATED"
 _CONFIG = "generationConfig"
 _THINKING = (_CONFIG, "thinkingConfig")
 _JSON = "application/json"
@@ -98,18 +100,22 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     return tools
 
 
-def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
+def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | AllowedTools | None:
     """Take the mode of function calling and return it; None if there is none, and one of another form stays."""
     mode, names = fields.get(*_CALLING_CONFIG, "mode"), fields.get(*_CALLING_CONFIG, "allowedFunctionNames")
-    if not isinstance(mode, str) or mode not in _MODE_OF_NAME:
+    if not isinstance(mode, str):
         return None
     if names is None:
+        if mode not in _MODE_OF_NAME:
+            return None
         fields.take(*_CALLING_CONFIG, "mode")
         return _MODE_OF_NAME[mode]
     if mode == "ANY" and is_texts(names) and len(names) == 1:
         fields.take(*_CALLING_CONFIG, "allowedFunctionNames")
         fields.take(*_CALLING_CONFIG, "mode")
         return str(names[0])
+    if is_texts(names):
+        return take_allowed_tools(fields, _ALLOWING_MODES.get(mode), names, *_CALLING_CONFIG)
     return None
 
 

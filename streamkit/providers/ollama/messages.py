@@ -68,9 +68,11 @@ def build_request(
     """Return the fields of a request's body that the conversation decides.
 
     The API has no tool choice, so the offered tools express it: none for ``none``, only that one for a named tool.
-    Nothing can express that a tool must be called: ``required`` is left out.
+    Nothing can express that a tool must be called: ``required`` is left out, and reported.
     """
     offered, mode = select_tools(tool_choice, tools)
+    if mode == "required":
+        rendered.report("that a tool must be called was left out: Ollama has no tool choice")
     body: Json = {traits.messages_field: rendered.messages}
     if offered and mode != "none":
         body["tools"] = render_tools(offered)

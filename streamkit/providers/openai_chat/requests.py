@@ -26,7 +26,7 @@ from streamkit.providers.requests.body_fields import (
     read_plain_settings,
     take_effort,
 )
-from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.request import AllowedTools, OutputFormat
 from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.providers.requests.tools import (
     further_fields,
@@ -38,6 +38,7 @@ from streamkit.providers.requests.tools import (
     render_function_tool,
     select_tools,
     strict_schemas,
+    take_allowed_tools,
 )
 from streamkit.tools import StrictProfile
 from streamkit.tools.custom import Grammar
@@ -388,7 +389,7 @@ def _read_tool(raw: Json, provider: str) -> ToolDefinition | None:
     return read_definition(custom, provider, schema_field="parameters", known=known, grammar=grammar, is_custom=True)
 
 
-def read_tool_choice(fields: BodyFields, traits: ChatDialect) -> ToolChoice | None:
+def read_tool_choice(fields: BodyFields, traits: ChatDialect) -> ToolChoice | AllowedTools | None:
     """Take the tool choice and return it; None if there is none, and one of another form stays in the body."""
     choice = fields.get("tool_choice")
     if choice is None:
@@ -401,6 +402,12 @@ def read_tool_choice(fields: BodyFields, traits: ChatDialect) -> ToolChoice | No
         if isinstance(named, dict) and named.keys() == {"name"} and isinstance(named["name"], str):
             fields.take("tool_choice")
             return named["name"]
+    if fields.get("tool_choice", "type") == "allowed_tools":
+        listed, names = fields.get("tool_choice", "allowed_tools", "tools"), list[Any]()
+        for tool in listed if isinstance(listed, list) else ():
+            named = tool.get(tool.get("type")) if isinstance(tool, dict) and isinstance(tool.get("type"), str) else None
+            names.append(named.get("name") if isinstance(named, dict) else None)
+        return take_allowed_tools(fields, fields.get("tool_choice", "allowed_tools", "mode"), names, "tool_choice")
     return None
 
 

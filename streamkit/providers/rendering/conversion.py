@@ -31,7 +31,7 @@ from streamkit.providers.requests.request import (
     mark_tools,
     to_settings,
 )
-from streamkit.providers.requests.tools import ToolNames, prepare_tools
+from streamkit.providers.requests.tools import ToolNames, prepare_tools, tool_label
 from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.toolset import AnyTool
 from streamkit.values.json_data import copy_with
@@ -67,8 +67,12 @@ class NeutralRequest:
         names = ToolNames(request.tools, provider.traits)
         changes += names.changes
         self.contents: list[Content] = names.rename(request.contents)
-        self._tools = prepare_tools(request.tools, provider.traits, names, changes)
-        choice = request.tool_choice
+        offered, choice, allowed = request.tools, request.tool_choice, request.allowed_tools
+        if allowed is not None and self._is_foreign:
+            offered = [tool for tool in offered if tool_label(tool) in allowed.names]
+            changes.append(f"only these tools were offered, which the request allows: {', '.join(allowed.names)}")
+            choice = allowed.mode
+        self._tools = prepare_tools(offered, provider.traits, names, changes)
         is_possible = choice in (None, "auto", "none") or (choice == "required" and bool(self._tools))
         if choice not in (None, "auto", "none", "required"):
             namespaces = [
@@ -77,7 +81,7 @@ class NeutralRequest:
             choice = names.target_name(choice, namespaces[0] if namespaces else None)
             is_possible = bool(namespaces)
         if not is_possible:  # the target would refuse it
-            changes.append(f"the tool choice {request.tool_choice!r} was left out: no tool fits it")
+            changes.append(f"the tool choice {choice!r} was left out: no tool fits it")
         self._choice: ToolChoice | None = choice if is_possible else None
         # Results may answer calls in the beginning of the conversation, if the target has it.
         self.is_beginning_stored: bool = False
@@ -105,6 +109,8 @@ class NeutralRequest:
             request.settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign
         )
         self._provider.write_settings(writer)
+        if request.allowed_tools is not None and not self._is_foreign:
+            merge_fields(body, request.allowed_tools.fields)
         if not request.unread:
             return body
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
@@ -274,9 +280,9 @@ def render_request(
         request = Request(contents=to_contents("contents", contents), stream=True)
     overrides: dict[str, Any] = {}
     if tools != () and (definitions := to_definitions(tools, target.name)):
-        overrides["tools"] = definitions
+        overrides |= {"tools": definitions, "allowed_tools": None}
     if tool_choice:
-        overrides["tool_choice"] = tool_choice
+        overrides |= {"tool_choice": tool_choice, "allowed_tools": None}
     if stream is not None and stream is not request.stream:
         overrides["stream"] = stream
     if settings is not None:
@@ -335,7 +341,7 @@ def parse_request(
     fields = BodyFields(body if traits.normalize_body is None else traits.normalize_body(body))
     reader = target.request_reader()
     tools = reader.read_tools(fields, traits)
-    tool_choice = reader.read_tool_choice(fields, traits)
+    choice = reader.read_tool_choice(fields, traits)
     settings = reader.read_settings(fields, traits)
     report = ReadingChanges()
     messages = fields.take(traits.messages_field)
@@ -356,7 +362,8 @@ def parse_request(
     return Request(
         contents=contents,
         tools=tools,
-        tool_choice=tool_choice,
+        tool_choice=choice if isinstance(choice, str) else None,
+        allowed_tools=None if isinstance(choice, str) else choice,
         stream=traits.endpoint.streams_by_default if is_streamed is None else is_streamed,
         settings=Settings(**settings),
         unread=fields.rest,
