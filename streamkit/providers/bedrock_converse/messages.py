@@ -277,7 +277,7 @@ class ConverseRenderer(BlockRenderer):
 
     def call_block(self, block: ToolCallBlock) -> Json:
         """Return a ``toolUse`` part."""
-        arguments = self.arguments_object(block.parameters, block.name)
+        arguments = self.arguments_object(block)
         call_id, name = self.ids.call_id(block), self.tool_name(block.name)
         return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
 

@@ -175,7 +175,7 @@ class OllamaRenderer(RoleRenderer[Traits]):
             message["tool_calls"] = [self._call(call) for call in calls]
 
     def _call(self, block: ToolCallBlock) -> Json:
-        arguments = self.arguments_object(block.parameters, block.name)
+        arguments = self.arguments_object(block)
         call: Json = {"function": {"name": block.name, "arguments": arguments}}
         # Several calls in history may have one id: no field of this wire names the response, so the ids of turns
         # without a turn_key repeat. Results are paired with them by order.

@@ -53,6 +53,8 @@ class MessageForm(Struct, frozen=True, kw_only=True):
     developer_role: bool = False  #: a message may have the role ``developer``
     #: a message may have the ``name`` of its author. Mistral refuses one (microsoft/autogen#2748).
     author_names: bool = False
+    #: the arguments of a call may be any text; elsewhere they are JSON, which vLLM and llama.cpp parse
+    any_arguments: bool = False
     result_names: bool = False  #: a tool message has the tool's name
     prefix: bool = False  #: a last assistant message that the model shall continue has the field ``prefix``
     #: the text of an assistant message between a tool message and a user message, if the one must not follow the other;
@@ -222,7 +224,7 @@ _OPENAI_SCHEMAS = ToolSchemaRules(
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _OPENAI_MEDIA = MediaForm(image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"}))
 # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages, and the SDK of Azure
-_OPENAI_MESSAGES = MessageForm(developer_role=True, author_names=True)
+_OPENAI_MESSAGES = MessageForm(developer_role=True, author_names=True, any_arguments=True)
 
 _OPENAI = ChatDialect(
     name="openai_chat",

@@ -50,6 +50,7 @@ __all__ = [
     "MessageRenderer",
     "RoleRenderer",
     "cache_mark",
+    "invalid_arguments",
 ]
 
 
@@ -211,8 +212,6 @@ class MessageRenderer(Generic[AnyTraits]):
                         self.report(lost)
                 elif content.speaker == "ai" and type(block) is ToolCallBlock:
                     has_call = True
-                    if block.parameters == {} and "raw_arguments" in block.metadata:
-                        self.report(f"the arguments of a call of {block.name!r} are {{}}: they were no complete object")
                 elif has_call and self.calls_come_last and type(block) is TextBlock and block.text:
                     self.report(
                         "a text that followed a call was put before it: a message of the target ends with calls"
@@ -319,12 +318,20 @@ class MessageRenderer(Generic[AnyTraits]):
             self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
         return legal
 
-    def arguments_object(self, parameters: Any, name: str) -> Json:
-        """Return a call's arguments as an object; its field ``input`` contains the free text of a custom call."""
-        if isinstance(parameters, dict):
-            return parameters
-        self.report(f"the free text of a call of {name!r} was put into an object")
-        return {"input": parameters}
+    def arguments_object(self, block: ToolCallBlock) -> Json:
+        """Return a call's arguments as an object.
+
+        Its field ``input`` has the free text of a custom call, and ``INVALID_JSON`` the text of arguments that are no
+        object, as Anthropic recommends
+        (https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming).
+        """
+        if not isinstance(block.parameters, dict):
+            self.report(f"the free text of a call of {block.name!r} was put into an object")
+            return {"input": block.parameters}
+        if (invalid := invalid_arguments(block)) is None:
+            return block.parameters
+        self.report(f"the arguments of a call of {block.name!r} were put into an object as text: they were none")
+        return {"INVALID_JSON": invalid}
 
     def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
         """Append a message that contains the content being rendered, or the given contents."""
@@ -354,6 +361,12 @@ class MessageRenderer(Generic[AnyTraits]):
             else:
                 self.messages[number] = {**self.messages[number], "content": kept}
         return True
+
+
+def invalid_arguments(block: ToolCallBlock) -> str | None:
+    """Return the text of arguments that are no JSON object, as the model wrote it; None for any others."""
+    raw = block.metadata.get("raw_arguments")
+    return raw if block.parameters == {} and isinstance(raw, str) and raw.strip() else None
 
 
 def cache_mark(block: Block) -> CacheMark | None:
