@@ -122,17 +122,20 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
-    writer.write_limit()
+    most = writer.write_limit()
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     writer.omit("reasoning_summary", "Cohere always shows its reasoning")
     if mode == "off":
         writer.put({"type": "disabled"}, "thinking")
     elif mode is not None or effort or budget:
+        is_exact, wanted = budget is not None and not writer.is_foreign, budget
         if effort and budget is None:
-            budget = budget_for(effort)
+            wanted = budget = budget_for(effort)
             writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+        if budget is not None and not is_exact:
+            budget = writer.fitting_budget(budget, most, is_exact=False)
         limit = {} if budget is None else {"token_budget": budget}
-        writer.put({"type": "enabled", **limit}, "thinking")
+        writer.put({"type": "enabled" if wanted is None or limit else "disabled", **limit}, "thinking")
     writer.write_output_format(output_fields)
     writer.write_rest()
 

@@ -15,6 +15,7 @@ from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import budget_for, effort_for
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
+    LEAST_BUDGET,
     BodyFields,
     SettingsWriter,
     is_object,
@@ -200,8 +201,7 @@ def _take_output_format(fields: BodyFields) -> OutputFormat | None:
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
-    writer.write_limit()
-    _write_reasoning(writer)
+    _write_reasoning(writer, writer.write_limit())
     writer.write_output_format(output_fields)
     if writer.get("parallel_calls"):
         writer.take("parallel_calls")  # what the model does anyway
@@ -219,7 +219,7 @@ def output_fields(output: OutputFormat) -> Json:
     return {_CONFIG: {"responseMimeType": _JSON, **schema}}
 
 
-def _write_reasoning(writer: SettingsWriter) -> None:
+def _write_reasoning(writer: SettingsWriter, limit: int | None) -> None:
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
     is_wanted = mode == "auto" or effort is not None or budget is not None
@@ -232,7 +232,7 @@ def _write_reasoning(writer: SettingsWriter) -> None:
     elif mode == "off":
         writer.report("reasoning was not turned off: the model always reasons")
     elif form == "budget":
-        _write_budget(writer, mode, effort, budget)
+        _write_budget(writer, mode, effort, budget, limit)
     elif form == "effort" and budget is not None:
         level = effort or effort_for(budget)
         writer.report(f"the reasoning budget of {budget} tokens became the level {level!r}")
@@ -240,14 +240,17 @@ def _write_reasoning(writer: SettingsWriter) -> None:
     elif effort:
         _put_level(writer, effort)
     elif budget is not None or mode == "auto":
-        writer.put(_DYNAMIC if budget is None else budget, *_THINKING, "thinkingBudget")
+        _write_budget(writer, mode, effort, budget, limit)
     if summary is None and writer.is_foreign and is_wanted and mode != "off":
         summary = "auto"  # other wires show reasoning without being asked
     if summary is not None:
         writer.put(summary != "none", *_THINKING, "includeThoughts")
 
 
-def _write_budget(writer: SettingsWriter, mode: str | None, effort: str | None, budget: int | None) -> None:
+def _write_budget(
+    writer: SettingsWriter, mode: str | None, effort: str | None, budget: int | None, limit: int | None
+) -> None:
+    is_exact = budget is not None and not writer.is_foreign
     if budget is None and effort:
         budget = budget_for(effort)
         writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
@@ -259,7 +262,10 @@ def _write_budget(writer: SettingsWriter, mode: str | None, effort: str | None, 
     if most is not None and budget > most:
         writer.report(f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model")
         budget = most
-    writer.put(budget, *_THINKING, "thinkingBudget")
+    fitting = budget if is_exact else writer.fitting_budget(budget, limit, is_exact=False)
+    if fitting is None and not writer.facts.reasoning_is_optional:
+        fitting = min(LEAST_BUDGET, budget)
+    writer.put(fitting or _OFF, *_THINKING, "thinkingBudget")
 
 
 def _put_level(writer: SettingsWriter, effort: str) -> None:

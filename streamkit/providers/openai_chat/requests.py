@@ -212,8 +212,8 @@ def _read_thinking(fields: BodyFields) -> Json:
 
 def write_settings(writer: SettingsWriter, traits: ChatDialect) -> None:
     """Write the settings into the body."""
-    writer.write_limit()
-    _write_reasoning(writer, traits)
+    limit = writer.write_limit()
+    _write_reasoning(writer, traits, limit)
     writer.write_output_format(output_fields)
     if not writer.body.get("tools"):
         # "'parallel_tool_calls' is only allowed when 'tools' are specified" (openai/openai-agents-python#39)
@@ -221,11 +221,12 @@ def write_settings(writer: SettingsWriter, traits: ChatDialect) -> None:
     writer.write_rest()
 
 
-def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
+def _write_reasoning(writer: SettingsWriter, traits: ChatDialect, limit: int | None) -> None:
     if not writer.sets_reasoning:
         return
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), traits.reasoning.setting
+    is_exact = budget is not None and not writer.is_foreign
     if writer.facts.reasoning == "none" or form is None:
         if effort or budget:
             writer.report("reasoning was left out: the model or the server has no setting for it")
@@ -251,6 +252,8 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         elif effort:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
     elif form == "object":
+        if budget is not None and not is_exact:
+            budget = writer.fitting_budget(budget, limit, is_exact=False)
         _write_object(writer, {"mode": mode, "effort": effort, "budget": budget, "summary": summary})
     elif form == "thinking":
         writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
@@ -259,10 +262,13 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         elif effort and mode != "off":
             writer.report(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")
     else:
-        writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
         if effort and budget is None:
             budget = budget_for(effort)
             writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+        if budget is not None and mode != "off" and not is_exact:
+            budget = writer.fitting_budget(budget, limit, is_exact=False)
+            mode = "off" if budget is None else mode
+        writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
         if budget is not None and mode != "off":
             writer.put(budget, "thinking_budget")
 

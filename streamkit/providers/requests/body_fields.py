@@ -19,6 +19,7 @@ from streamkit.providers.requests.strict import strict_format
 from streamkit.tools import StrictProfile
 
 __all__ = [
+    "LEAST_BUDGET",
     "BodyFields",
     "SettingsWriter",
     "asks_for_usage",
@@ -32,6 +33,9 @@ __all__ = [
 ]
 
 _TEXT = frozenset({str})
+#: The fewest tokens of reasoning that are of use: the least that Anthropic accepts
+#: (https://platform.claude.com/docs/en/api/messages).
+LEAST_BUDGET = 1024
 
 #: What a value must be: of a type (a text is not empty then, an integer no boolean), or what a function accepts.
 Check: TypeAlias = type[str] | type[int] | type[bool] | type[list[Any]] | Callable[[Any], bool]
@@ -299,6 +303,24 @@ class SettingsWriter:
         if accepted != effort:
             self.report(f"the reasoning effort {effort!r} became {accepted!r}, which the model accepts")
         return accepted
+
+    def fitting_budget(self, budget: int, limit: int | None, *, is_exact: bool) -> int | None:
+        """Return the tokens of reasoning, with room for the response after it; None if too few are left to be of use.
+
+        Args:
+            budget: the tokens that are wanted.
+            limit: the most tokens of the response, reasoning included; None if there is no limit.
+            is_exact: the client has set them in this provider's own form, so that they stay if they are accepted.
+        """
+        if limit is None or (is_exact and budget < limit):
+            return budget
+        fitting = min(budget, limit - 1 if is_exact else limit // 2)
+        if fitting < LEAST_BUDGET:
+            self.report(f"reasoning was left out: it needs {LEAST_BUDGET} tokens, and the response has {limit}")
+            return None
+        if fitting != budget:
+            self.report(f"the reasoning budget was changed from {budget} to {fitting} of {limit} tokens")
+        return fitting
 
     def write_limit(self) -> int | None:
         """Write the most tokens of the response and return them; None if there is no limit.
