@@ -164,7 +164,9 @@ def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
         extras = {"toolset_name": block["toolset_name"], **extras}
     if block.get("is_error") is not True:
         builder.result(call_id, content, extras=extras)
-    elif isinstance(content, list):
+        return
+    extras = {**extras, "is_error": True}
+    if isinstance(content, list):
         texts = [item.get("text") for item in content if isinstance(item, dict)]
         error = "\n".join(text for text in texts if isinstance(text, str))
         builder.result(call_id, content, error=error, extras=extras)

@@ -140,7 +140,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         output = fields.get(*path)
         if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
             fields.take(*path)
-            values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
+            values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"], strict=True)
     if (is_disabled := fields.take("tool_choice", "disable_parallel_tool_use", check=bool)) is not None:
         values["parallel_calls"] = not is_disabled
     return values

@@ -184,7 +184,9 @@ def _read_output_format(value: Any) -> OutputFormat | None:
     except (TypeError, ValueError, RecursionError):
         return None
     texts = {name: schema[name] for name in ("name", "description") if isinstance(schema.get(name), str)}
-    return OutputFormat(type="json_schema", json_schema=parsed, **texts) if isinstance(parsed, dict) else None
+    return (
+        OutputFormat(type="json_schema", json_schema=parsed, strict=True, **texts) if isinstance(parsed, dict) else None
+    )
 
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:

@@ -114,7 +114,11 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         if output.get("type") == "text" and schema is None:
             values["output_format"] = OutputFormat(type="text")
         elif output.get("type") == "json_object" and (schema is None or is_object(schema)):
-            values["output_format"] = OutputFormat(type="json" if schema is None else "json_schema", json_schema=schema)
+            values["output_format"] = (
+                OutputFormat(type="json")
+                if schema is None
+                else OutputFormat(type="json_schema", json_schema=schema, strict=True)
+            )
         if "output_format" in values:
             fields.take("response_format")
     return values

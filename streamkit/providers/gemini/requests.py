@@ -196,7 +196,9 @@ def _take_output_format(fields: BodyFields) -> OutputFormat | None:
     schema = fields.take(_CONFIG, "responseJsonSchema", check=is_object)
     if schema is None and (own := fields.take(_CONFIG, "responseSchema", check=is_object)) is not None:
         schema = to_json_schema(own)
-    return OutputFormat(type="json") if schema is None else OutputFormat(type="json_schema", json_schema=schema)
+    if schema is None:
+        return OutputFormat(type="json")
+    return OutputFormat(type="json_schema", json_schema=schema, strict=True)
 
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:

@@ -39,7 +39,7 @@ from streamkit.providers.rendering.message_renderer import RoleRenderer
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import plain_output
 from streamkit.providers.requests.tools import select_tools
-from streamkit.tools.definition import OfferedTool
+from streamkit.tools.definition import OfferedTool, ToolDefinition
 from streamkit.values.media import normalize_data, parse_data_url, quote_source
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def build_request(
     if mode == "required":
         rendered.report("that a tool must be called was left out: Ollama has no tool choice")
     body: Json = {traits.messages_field: rendered.messages}
+    if any(isinstance(tool, ToolDefinition) and tool.strict for tool in offered):
+        rendered.report("tools are not strict in this request: Ollama has no strict mode")
     if offered and mode != "none":
         body["tools"] = render_tools(offered)
     if output is not None:

@@ -20,7 +20,7 @@ from streamkit.calls import StreamError
 from streamkit.ids import IdRule
 from streamkit.providers.contract.output_form import OutputSupport
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.providers.contract.traits import Endpoint, ModelFacts, matches_no_head
+from streamkit.providers.contract.traits import Endpoint, ModelFacts, SharedField, matches_no_head
 from streamkit.providers.openai_chat.traits import (
     ERRORS,
     ILLEGAL_IN_NAME,
@@ -41,7 +41,7 @@ from streamkit.providers.openai_chat.traits import (
     signature_state,
 )
 from streamkit.providers.provider import Traits
-from streamkit.providers.requests.models.openai import OPENAI_MODELS
+from streamkit.providers.requests.models.openai import OPENAI_FIELDS, OPENAI_MODELS
 from streamkit.values.message_format import RateMessage
 
 __all__ = ["DIALECTS", "ChatDialect", "MediaForm", "MessageForm", "ReasoningRules", "StreamForm"]
@@ -231,6 +231,12 @@ _OPENAI = ChatDialect(
     messages=_OPENAI_MESSAGES,
     media=_OPENAI_MEDIA,
     setting_fields=OPENAI_SETTINGS,
+    shared_fields={
+        **OPENAI_FIELDS,
+        # "The 'metadata' parameter is only allowed when 'store' is enabled."
+        "metadata": SharedField(("metadata",), {"store": True}),
+        "top_logprobs": SharedField(("top_logprobs",), {"logprobs": True}),
+    },
     models=OPENAI_MODELS,
     max_stop_texts=4,
     id_rule=OPENAI_IDS,

@@ -85,6 +85,8 @@ def build_request(
     body: Json = {traits.messages_field: messages}
     if tools:
         body["tools"] = render_tools(tools, traits)
+        if traits.strict is None and any(isinstance(tool, ToolDefinition) and tool.strict for tool in tools):
+            rendered.report(f"tools are not strict in this request: {traits.name} has no strict mode")
     if output is not None:
         profile = strict_profile(traits.strict)
         merge_fields(body, output_fields(strict_output_if_possible(output, profile, rendered.changes)))
@@ -214,7 +216,7 @@ def write_settings(writer: SettingsWriter, traits: ChatDialect) -> None:
     """Write the settings into the body."""
     limit = writer.write_limit()
     _write_reasoning(writer, traits, limit)
-    writer.write_output_format(output_fields)
+    writer.write_output_format(output_fields, strict_profile(traits.strict), enforces=False)
     if not writer.body.get("tools"):
         # "'parallel_tool_calls' is only allowed when 'tools' are specified" (openai/openai-agents-python#39)
         writer.take("parallel_calls")

@@ -69,7 +69,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
     writer.write_limit()
     _write_reasoning(writer)
-    writer.write_output_format(output_fields)
+    writer.write_output_format(output_fields, OPENAI, enforces=False)
     writer.write_rest()
 
 

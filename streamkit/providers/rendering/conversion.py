@@ -18,7 +18,7 @@ from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.providers import registry
 from streamkit.providers.contract.rendered import IdPolicy
-from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
+from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.registry import ProviderName, get, message_formats
 from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
 from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_object, merge_fields
@@ -115,12 +115,40 @@ class NeutralRequest:
             return body
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
         if self._is_foreign and unread:
+            with suppress(UnknownProvider):  # a dialect that is not registered
+                unread = _move_shared(BodyFields(unread), get(request.provider or "").traits, writer)
             if paths := _lacking(unread, request.provider):
                 listed = ", ".join(map(repr, paths))
                 self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
         else:
             merge_fields(body, unread)
         return body
+
+
+def _move_shared(fields: BodyFields, source: Traits, writer: SettingsWriter) -> Json:
+    """Write the fields that both wires have into the body, and return the others.
+
+    What one wire has beside a field moves with it. A field stays if the client said otherwise there: Chat Completions
+    has metadata of stored responses alone.
+    """
+    for name, field in source.shared_fields.items():
+        place, target = writer.traits.shared_fields.get(name), writer.body
+        if place is None or fields.get(*field.path) is None:
+            continue
+        if any(
+            fields.get(key) not in (None, value) and not isinstance(value, list) for key, value in place.beside.items()
+        ):
+            continue
+        writer.put(fields.take(*field.path), *place.path)
+        for key, value in field.beside.items():
+            given = fields.get(key)
+            if isinstance(value, list) and isinstance(given, list):
+                fields.put_back(key, [item for item in given if item not in value])
+            elif given == value:
+                fields.take(key)
+        for key, value in place.beside.items():
+            target[key] = [*target.get(key, ()), *value] if isinstance(value, list) else value
+    return fields.rest
 
 
 def _lacking(unread: Json, provider: str | None) -> list[str]:

@@ -208,7 +208,9 @@ class MessageRenderer(Generic[AnyTraits]):
                 if type(block) is TextBlock and block.metadata.get("citations") and not self.is_from_target(block):
                     self.report("the citations of a text were left out: only the provider that made them accepts them")
                 if type(block) is ToolResponseBlock and (block.error or block.status not in (None, "completed")):
-                    if lost := lost_of_failure(block, has_flag=self.has_failure_flag(block)):
+                    has_flag = self.has_failure_flag(block)
+                    has_words = has_words or not (has_flag or self._says_failure(block))
+                    if lost := lost_of_failure(block, has_flag=has_flag):
                         self.report(lost)
                 elif content.speaker == "ai" and type(block) is ToolCallBlock:
                     has_call = True
@@ -225,9 +227,13 @@ class MessageRenderer(Generic[AnyTraits]):
         return RenderedMessages(self.messages, system, self.members, count, self.request_fields, changes)
 
     def _in_words(self, content: Content) -> Content:
-        """Return a content in which text has the place of other providers' parts, or precedes their files."""
+        """Return a content in which text says what other providers' parts, files and failed results are."""
         blocks: list[Block] = []
         for block in content.blocks:
+            if isinstance(block, ToolResponseBlock) and not self.has_failure_flag(block):
+                if not self._says_failure(block):
+                    self.report("that a result is an error was written into its text: the target has no field for it")
+                    block = copy_with(block, error=f"Error: {block.error}")
             is_said = block.type in _WITH_WORDS and WORDS in block.metadata and not self.is_own(block)
             if is_said:
                 blocks.append(TextBlock(text=block.metadata[WORDS]))
@@ -237,6 +243,11 @@ class MessageRenderer(Generic[AnyTraits]):
             if not (is_said and isinstance(block, OpaqueBlock)):
                 blocks.append(block)
         return copy_with(content, blocks=blocks)
+
+    def _says_failure(self, block: ToolResponseBlock) -> bool:
+        """Return False if a client's wire had a flag for the failure of a result whose text does not say it."""
+        is_flagged = "is_error" in block.metadata and bool(block.error)
+        return not is_flagged or str(block.error).lstrip().casefold().startswith("error")
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
