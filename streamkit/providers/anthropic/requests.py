@@ -160,9 +160,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
             writer.put(thinking.effort, "output_config", "effort")
         if thinking.is_on:
             omit_sampling(writer)
-    output = writer.write_output_format(output_fields, STRICT)
-    if output is not None and output.type == "json":
-        writer.report("the output format JSON was left out: Anthropic has one only for a schema")
+    writer.write_output_format(output_fields, STRICT)
     if (parallel := writer.take("parallel_calls")) is not None:
         # A field of the tool choice, which exists only with tools, and not with ``none``.
         choice = writer.body.get("tool_choice") or {"type": "auto"}

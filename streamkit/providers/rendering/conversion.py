@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 
+from streamkit.calls import OUTPUT_TOOL
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import OpaqueBlock
 from streamkit.history.content import Content, to_contents
 from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.providers import registry
+from streamkit.providers.contract.output_form import add_output_tool
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.registry import ProviderName, get, message_formats
@@ -91,24 +93,26 @@ class NeutralRequest:
             self.is_beginning_stored = traits.stores_calls({**request.unread, traits.messages_field: raw})
 
     def body(self, rendered: RenderedMessages, output: OutputType[Any] | None = None) -> Json:
-        """Return the body of the request, for the rendered conversation and the type of a structured output."""
-        options: Json = {"tool_choice": self._choice, "stream": self._request.stream, "output": output}
-        try:
-            body = self._provider.build_request(rendered, tools=self._tools, **options)
-        except UsageError as error:  # the target cannot convert the schema of a strict tool
-            relaxed: Sequence[OfferedTool] = [
-                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
-            ]
-            if relaxed == self._tools:
-                raise
-            self._changes.append(f"tools are not strict in this request: {error}")
-            body = self._provider.build_request(rendered, tools=relaxed, **options)
-        self._changes += rendered.changes
-        request = self._request
-        writer = SettingsWriter(
-            request.settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign
-        )
-        self._provider.write_settings(writer)
+        """Return the body of the request, for the rendered conversation and the type of a structured output.
+
+        The output format of another provider's client that the target has no field for is requested as the arguments
+        of a tool, which the gateway writes as text again (`CallRestorer`).
+        """
+        request, before = self._request, ([*self._changes], [*rendered.changes])
+        body, writer = self._build(rendered, request.settings, output, self._tools, self._choice)
+        if writer.refused_output is not None:
+            form, reason = writer.refused_output
+            if self._is_foreign and OUTPUT_TOOL not in map(tool_label, self._tools):
+                from streamkit.output import OutputType
+
+                self._changes[:], rendered.changes[:] = before
+                self._changes.append(f"the output is requested as the arguments of a tool: {reason}")
+                wanted = OutputType[Any](form.json_schema or {"type": "object", "additionalProperties": True})
+                tools, choice = add_output_tool(wanted, self._tools, self._choice)
+                settings = copy_with(request.settings, output_format=None)
+                body, writer = self._build(rendered, settings, output, tools, choice)
+            else:
+                self._changes.append(f"the output format was left out: {reason}")
         if request.allowed_tools is not None and not self._is_foreign:
             merge_fields(body, request.allowed_tools.fields)
         if not request.unread:
@@ -123,6 +127,30 @@ class NeutralRequest:
         else:
             merge_fields(body, unread)
         return body
+
+    def _build(
+        self,
+        rendered: RenderedMessages,
+        settings: Settings,
+        output: OutputType[Any] | None,
+        tools: Sequence[OfferedTool],
+        choice: ToolChoice | None,
+    ) -> tuple[Json, SettingsWriter]:
+        options: Json = {"tool_choice": choice, "stream": self._request.stream, "output": output}
+        try:
+            body = self._provider.build_request(rendered, tools=tools, **options)
+        except UsageError as error:  # the target cannot convert the schema of a strict tool
+            relaxed: Sequence[OfferedTool] = [
+                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in tools
+            ]
+            if relaxed == tools:
+                raise
+            self._changes.append(f"tools are not strict in this request: {error}")
+            body = self._provider.build_request(rendered, tools=relaxed, **options)
+        self._changes += rendered.changes
+        writer = SettingsWriter(settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign)
+        self._provider.write_settings(writer)
+        return body, writer
 
 
 def _move_shared(fields: BodyFields, source: Traits, writer: SettingsWriter) -> Json:

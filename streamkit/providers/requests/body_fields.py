@@ -221,12 +221,14 @@ class SettingsWriter:
     Attributes:
         facts: the facts of the requested model.
         traits: those of the target.
+        refused_output: the form of the response's text that was left out, and why; None without one.
     """
 
     def __init__(self, settings: Settings, traits: Traits, body: Json, changes: list[str], *, is_foreign: bool):
         self.facts: ModelFacts = traits.facts_for(settings.model)
         self.body = body
         self.is_foreign = is_foreign
+        self.refused_output: tuple[OutputFormat, str] | None = None
         self.traits: Traits = traits
         self._changes = changes
         self._values = settings.values
@@ -276,10 +278,7 @@ class SettingsWriter:
         *,
         enforces: bool = True,
     ) -> OutputFormat | None:
-        """Write the form of the response's text and return it; None if it is not set or left out.
-
-        The schema of another provider's request is left out where the target refuses the field. The output is not
-        requested as a tool instead: the client expects it as text.
+        """Write the form of the response's text and return it; None if it is not set, or if `refused_output` has it.
 
         Args:
             fields_of: returns the fields of a body that request a form.
@@ -294,7 +293,7 @@ class SettingsWriter:
             is_streamed, has_tools = self.body.get("stream") is True, bool(self.body.get("tools"))
             reason = self.traits.output.reason_without_field(self._model, stream=is_streamed, has_tools=has_tools)
             if reason is not None:
-                self.report(f"the schema of the output format was left out: {reason}")
+                self.refused_output = (output, reason)
                 return None
         try:
             if self.is_foreign and not enforces and output.strict:
@@ -303,7 +302,10 @@ class SettingsWriter:
                 output = strict_format(output, strict)
             fields = fields_of(output)
         except OutputRefused as error:
-            self.report(f"the schema of the output format was left out: {error}")
+            self.refused_output = (output, str(error))
+            return None
+        if output.type == "json" and not fields:
+            self.refused_output = (output, f"{self.traits.name} has a form of the output only for a schema")
             return None
         merge_fields(self.body, fields)
         return output
