@@ -352,7 +352,10 @@ class Choice:
         """Implement ``ChoiceSink.provider_block``."""
         if self._state.refuses(raw):
             return
-        self.open_block("opaque", None).add_raw(raw)
+        block = self._last  # a frame may have many, which would take several times their memory as blocks
+        if block is None or block.kind != "opaque" or block.metadata is not None or not self._state.keep(OBJECT_SIZE):
+            block = self.open_block("opaque", None)
+        block.add_raw(raw)
         self._state.events.append(Unknown(raw, self.index, is_block=True))
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
@@ -436,8 +439,8 @@ class Choice:
         confirmed = confirmed or finish is not None
         if tracker is not None:
             tracker.end_all()
-            is_cut_short = finish_row(finish).is_cut_short
-            tracker.close(confirmed=confirmed, is_cut_short=is_cut_short, last_call=self._last_call)
+            is_cut = finish_row(finish).is_cut_short
+            tracker.close(confirmed=confirmed, is_cut_short=is_cut, last_call=self._last_call)
         if self.early_citations:  # of a response without text
             self.open_block("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".
