@@ -85,9 +85,7 @@ class Choice:
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
         self._first_text: Block | None = None  # the first that is not empty
-        self._last_text: Block | None = (
-            None  # the last that is not: gets the citations (Gemini ends in a signed empty one)
-        )
+        self._last_text: Block | None = None  # the last that is not: gets the citations (Gemini ends in an empty one)
         self.early_citations: list[Any] | None = None  # citations before any text, for the first text block
 
     # ---------------------------------------------------------------- the sink
