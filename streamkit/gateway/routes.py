@@ -89,8 +89,6 @@ _ROUTES = {
     "v1/models": Route("openai_chat", "list_models", _READ),
     "v1beta/models": Route("gemini", "list_models", _READ),
 }
-#: What a path of Gemini asks for, such as ``:embedContent``; the name of a model may have a colon, too (``qwen3:8b``).
-_VERB = re.compile(r":[a-z]+[A-Z]\w*$")
 #: The wire of an error for a path that is none of these, by its key.
 _WIRES = {
     "messages/": "anthropic",
@@ -146,9 +144,9 @@ def _split(segments: Sequence[str]) -> tuple[str, str | None]:
             return "", None  # OpenAI has other messages
         is_azure = key == "chat/completions" and segments[-5:-3] == ["openai", "deployments"]
         return key, segments[-3] if is_azure else None
-    name, _, verb = last.rpartition(":")
-    if name and "models" in segments[:-1] and (key := f"models/*:{verb}") in _ROUTES:
-        return key, "/".join([*segments[segments.index("models") + 1 : -1], name])  # also ``org/model``
+    model, _, verb = last.rpartition(":")
+    if before == "models" and model and (key := f"models/*:{verb}") in _ROUTES:
+        return key, model
     start = next((at for at, each in enumerate(segments[:-1]) if not _BASE.fullmatch(each)), len(segments) - 1)
     base = segments[start - 1] if start else ""
     base = "v1beta" if base.startswith(("v1alpha", "v1beta")) else base
@@ -156,7 +154,7 @@ def _split(segments: Sequence[str]) -> tuple[str, str | None]:
     model = "/".join(others)
     if first == "model" and any(others[:-1]):  # the name of a model of Bedrock may contain slashes
         return f"model/*/{last}", model.removesuffix(f"/{last}")
-    if first == "models" and base == "v1beta" and not _VERB.search(model):
+    if first == "models" and base == "v1beta" and ":" not in model:
         return "v1beta/models", model or None
     if first == "models" and base in ("", "v1"):
         return "v1/models", model or None

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["words_of"]
+__all__ = ["UNREADABLE_FILE", "UNREADABLE_SUMMARY", "words_of"]
+
+#: What the words have that only tell that something is lost.
+UNREADABLE_FILE: Final = "which cannot be read here"
+UNREADABLE_SUMMARY: Final = "The conversation before this was replaced by a summary"
 
 _NAMES: Final = (
     *("title", "name", "filename", "source", "context", "text", "transcript", "content", "data"),
@@ -32,14 +36,14 @@ def words_of(part: Any, speaker: str, provider: str) -> str | None:
         return None
     words = "\n".join(_lines(part, "", 0))
     if is_summary and not words:
-        return f"[The conversation before this was replaced by a summary that only {provider} can read.]"
+        return f"[{UNREADABLE_SUMMARY} that only {provider} can read.]"
     return words or None
 
 
 def _lines(value: Any, name: str, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         if name == "file_id":
-            yield f"[a stored file with the id {value}, which cannot be read here]"
+            yield f"[a stored file with the id {value}, {UNREADABLE_FILE}]"
         elif value.strip() and not value.startswith("data:"):
             yield value
     elif isinstance(value, list) and depth < _DEEPEST:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import httpx
 import pytest
 from gateway.gateway_clients import CLIENTS, read_turn
 from gateway.gateway_server import Target, serve_gateway
 
 from streamkit.gateway.routes import find_mounted_route, find_route
-from streamkit.providers import get
 from streamkit.testing import serve
 
 
@@ -86,27 +83,6 @@ def test_the_model_is_that_of_the_path_without_its_prefix() -> None:
     assert find_route("/v1beta/v1beta/models/m:generateContent", {}, {}).model == "m"
     assert find_route("/models/m:streamGenerateContent", {}, {}).model == "m"
     assert find_route("/v1/v1/models/m", {}, {}).model == "m"
-
-
-@pytest.mark.parametrize("model", ["m", "qwen3:8b", "org/model", "org/model:free", "a/b/c:d"])
-@pytest.mark.parametrize("base", ["/v1beta", "", "/v1/projects/p/locations/l/publishers/google"])
-def test_a_model_of_any_name_is_in_the_path_of_gemini(base: str, model: str) -> None:
-    for verb in ("generateContent", "streamGenerateContent", "countTokens"):
-        path = f"{base}/models/{model}:{verb}"
-        route = find_route(path, {}, {})
-        assert (route.client, route.model) == ("gemini", model)
-        traits = get("gemini").traits.endpoint
-        pattern = traits.count_route if verb == "countTokens" else traits.route
-        if base and (found := re.fullmatch(pattern or "", path)) is not None:
-            assert found["model"] == model
-        else:
-            assert not base
-
-
-@pytest.mark.parametrize("model", ["m", "qwen3:8b", "org/model:free"])
-def test_a_model_of_any_name_is_found_in_the_list_of_gemini(model: str) -> None:
-    assert find_route(f"/v1beta/models/{model}", {}, {}).model == model
-    assert find_route(f"/v1beta/models/{model}:embedContent", {}, {}).action == "unknown"
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_compaction_says_that_the_conversation_before_it_is_lost(target: str) 
     body = json.dumps(render_request(request, target, changes=changes))
     assert "only openai_responses can read" in body
     assert "gAAA" not in body
-    assert "a part (compaction) became text: only openai_responses has it" in changes
+    assert "a part (compaction) is lost, and a text says so: only openai_responses has it" in changes
 
 
 def test_the_summary_of_a_compaction_of_anthropic_is_text_elsewhere() -> None:

@@ -150,8 +150,8 @@ class CallRestorer:
         self._names = ToolNames(request.tools, traits)
         self._has_custom_calls = traits.custom_calls
         self._texts: dict[str, TextArgument] = {}  # of unwrapped calls, by the call's id
-        form, labels = request.settings.output_format, [tool_label(tool) for tool in request.tools]
-        self._has_output = form is not None and form.type != "text" and OUTPUT_TOOL not in labels
+        form = request.settings.output_format
+        self._has_output = form is not None and OUTPUT_TOOL not in map(tool_label, request.tools)
         schema = (form.json_schema if form is not None else None) or {"type": "object"}
         self._is_member = schema.get("type") != "object"  # the output is the one member of the tool's arguments
         self._outputs: dict[str, list[str]] = {}  # the text so far of calls that are outputs, by the call's id

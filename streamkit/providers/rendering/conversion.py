@@ -99,20 +99,35 @@ class NeutralRequest:
         of a tool, which the gateway writes as text again (`CallRestorer`).
         """
         request, before = self._request, ([*self._changes], [*rendered.changes])
-        body, writer = self._build(rendered, request.settings, output, self._tools, self._choice)
-        if writer.refused_output is not None:
+        settings, tools, choice = request.settings, self._tools, self._choice
+        while True:
+            options: Json = {"tool_choice": choice, "stream": request.stream, "output": output}
+            try:
+                body = self._provider.build_request(rendered, tools=tools, **options)
+            except UsageError as error:  # the target cannot convert the schema of a strict tool
+                relaxed: list[OfferedTool] = [
+                    copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in tools
+                ]
+                if relaxed == tools:
+                    raise
+                self._changes.append(f"tools are not strict in this request: {error}")
+                body = self._provider.build_request(rendered, tools=relaxed, **options)
+            self._changes += rendered.changes
+            writer = SettingsWriter(settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign)
+            self._provider.write_settings(writer)
+            if writer.refused_output is None:
+                break
             form, reason = writer.refused_output
-            if self._is_foreign and OUTPUT_TOOL not in map(tool_label, self._tools):
-                from streamkit.output import OutputType
-
-                self._changes[:], rendered.changes[:] = before
-                self._changes.append(f"the output is requested as the arguments of a tool: {reason}")
-                wanted = OutputType[Any](form.json_schema or {"type": "object", "additionalProperties": True})
-                tools, choice = add_output_tool(wanted, self._tools, self._choice)
-                settings = copy_with(request.settings, output_format=None)
-                body, writer = self._build(rendered, settings, output, tools, choice)
-            else:
+            if not self._is_foreign or any(tool_label(tool) == OUTPUT_TOOL for tool in tools):
                 self._changes.append(f"the output format was left out: {reason}")
+                break
+            from streamkit.output import OutputType
+
+            self._changes[:], rendered.changes[:] = before
+            self._changes.append(f"the output is requested as the arguments of a tool: {reason}")
+            wanted = OutputType[Any](form.json_schema or {"type": "object", "additionalProperties": True})
+            tools, choice = add_output_tool(wanted, tools, choice)
+            settings = copy_with(settings, output_format=None)
         if request.allowed_tools is not None and not self._is_foreign:
             merge_fields(body, request.allowed_tools.fields)
         if not request.unread:
@@ -127,30 +142,6 @@ class NeutralRequest:
         else:
             merge_fields(body, unread)
         return body
-
-    def _build(
-        self,
-        rendered: RenderedMessages,
-        settings: Settings,
-        output: OutputType[Any] | None,
-        tools: Sequence[OfferedTool],
-        choice: ToolChoice | None,
-    ) -> tuple[Json, SettingsWriter]:
-        options: Json = {"tool_choice": choice, "stream": self._request.stream, "output": output}
-        try:
-            body = self._provider.build_request(rendered, tools=tools, **options)
-        except UsageError as error:  # the target cannot convert the schema of a strict tool
-            relaxed: Sequence[OfferedTool] = [
-                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in tools
-            ]
-            if relaxed == tools:
-                raise
-            self._changes.append(f"tools are not strict in this request: {error}")
-            body = self._provider.build_request(rendered, tools=relaxed, **options)
-        self._changes += rendered.changes
-        writer = SettingsWriter(settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign)
-        self._provider.write_settings(writer)
-        return body, writer
 
 
 def _move_shared(fields: BodyFields, source: Traits, writer: SettingsWriter) -> Json:

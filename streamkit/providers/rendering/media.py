@@ -323,6 +323,9 @@ def _replacement_text(
     block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]
 ) -> str | None:
     """Return the text that replaces a block, or None if it is left out; report either."""
+    if policy == "text" and isinstance(block, FileBlock) and decode_text_file(block) is not None:
+        changes.append(f"a text file became text: {provider.name} takes no such file")
+        return text
     if policy == "text":
         changes.append(f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry")
         return text

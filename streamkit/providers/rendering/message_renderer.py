@@ -28,6 +28,7 @@ from streamkit.history import (
 )
 from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, WORDS, CacheMark
 from streamkit.history.tool_results import ResultPart
+from streamkit.history.words import UNREADABLE_FILE, UNREADABLE_SUMMARY
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
 from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
@@ -239,7 +240,9 @@ class MessageRenderer(Generic[AnyTraits]):
                 blocks.append(TextBlock(text=block.metadata[WORDS]))
                 raw = block.raw if isinstance(block, OpaqueBlock) else {"type": "context"}
                 kind = raw.get("type") or next(iter(raw), None) if isinstance(raw, dict) else None
-                self.report(f"a part ({kind or 'opaque'}) became text: only {block.metadata.get('provider')} has it")
+                is_lost = any(sentence in block.metadata[WORDS] for sentence in (UNREADABLE_FILE, UNREADABLE_SUMMARY))
+                what = "is lost, and a text says so" if is_lost else "became text"
+                self.report(f"a part ({kind or 'opaque'}) {what}: only {block.metadata.get('provider')} has it")
             if not (is_said and isinstance(block, OpaqueBlock)):
                 blocks.append(block)
         return copy_with(content, blocks=blocks)
