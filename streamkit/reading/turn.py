@@ -209,14 +209,14 @@ class Turn(ChoiceView):
                     parser.frame(name, payload)
                     if state.done:
                         break
+                if framer.overflow and not state.done:
+                    self._report_overflow(framer)
         except (ValueError, RecursionError) as error:
             state.fail_value(error)
         if state.done:
             self._framer = None
             if whole is None and self._body is not None:
                 self._body.unread = unread
-        elif framer.overflow:
-            self._report_overflow(framer)
         events, state.events = state.events, []
         if plain is not None:
             if whole is not None and events and events[-1].__class__ in _DELTAS:
