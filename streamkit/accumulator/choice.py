@@ -431,7 +431,8 @@ class Choice:
         for block in self.blocks:
             if not block.is_ended:
                 block.is_cut = True
-                self._emit_end(block)
+                if block.call is None:
+                    self._emit_end(block)
         finish, tracker = self.provider_finish, self._tracker
         confirmed = confirmed or finish is not None
         if tracker is not None:

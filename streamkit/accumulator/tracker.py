@@ -84,7 +84,7 @@ class ToolCallTracker(ReadyCalls):
             return
         resolution = self._index.resolve(chunk, text)
         self._apply(resolution, chunk, text)
-        if chunk.name and chunk.position is not None and self.calls and not isinstance(resolution, Orphan):
+        if chunk.position is not None and chunk.name and self.calls and not isinstance(resolution, Orphan):
             self._index.add_entry(self.calls[-1] if isinstance(resolution, New) else resolution.call, chunk.position)
 
     # ---------------------------------------------------------------- applying a delta
@@ -185,7 +185,7 @@ class ToolCallTracker(ReadyCalls):
         self._state.check_arguments(call)
 
     def _emit_delta(self, call: ToolCallBuilder, ref: CallRef, text: str) -> None:
-        if not (text.isascii() and not call.half):
+        if call.half or not text.isascii():
             text, call.half = join_half(call.half, text)
             call.fast_path = not (call.half or call.is_final) and call.possible_repeat is None
         if text:
@@ -260,20 +260,19 @@ class ToolCallTracker(ReadyCalls):
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
-        state = self._state
+        state, raw_id, key = self._state, chunk.id or None, chunk.key
         if not state.add_call():
             return
         if self.calls:
             self.prepare_decisions()
             self.follow()
-        raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
-        if state.refuses_name(name) or not state.keep(len(raw_id or "") + len(name)):
+        if state.refuses_name(name) or not state.keep(len(name) if raw_id is None else len(name) + len(raw_id)):
             return
-        is_unkeyed = raw_id is None and normalize_index(chunk.key) is None
+        is_unkeyed = raw_id is None and normalize_index(key) is None
         call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
         self.add(call)
-        self._blocks.open_block("call", chunk.key).call = call
+        self._blocks.open_block("call", key).call = call
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
@@ -312,21 +311,20 @@ class ToolCallTracker(ReadyCalls):
                 turn_key = state.resolve_turn_key()
             canonical_id = ids.derived_tool_id(  # also of a truncated hist_tool_ id, or one that another call has
                 provider_name=state.provider_name,
-                raw_id=call.raw_id,
+                raw_id=call.raw_id or "",
                 tool_name=call.name,
                 turn_key=f"{turn_key}#{self._choice}" if self._choice else turn_key,
                 call_index=call.index,
             )
             state.reserve_id(canonical_id)
-        call.ref = CallRef(canonical_id, call.name, call.index, call.kind)
+        call.ref = ref = CallRef(canonical_id, call.name, call.index, call.kind)
         call.fast_path = True
-        metadata = dict(call.metadata)
-        namespace = metadata.pop("namespace", None)
-        state.events.append(
-            ToolCallStart(call.ref, self._choice, namespace if isinstance(namespace, str) else None, metadata)
-        )
+        metadata, namespace = call.metadata.copy(), None
+        if metadata and not isinstance(namespace := metadata.pop("namespace", None), str):
+            namespace = None
+        state.events.append(ToolCallStart(ref, self._choice, namespace, metadata))
         if call.parts:
-            self._emit_delta(call, call.ref, call.text)
+            self._emit_delta(call, ref, call.text)
 
     # ---------------------------------------------------------------- ends
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -32,7 +32,7 @@ from streamkit.providers.provider import Parser, Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading import sdk_objects
 from streamkit.reading.choice_view import ChoiceView
-from streamkit.reading.plain_frame import PlainFrame, PlainParser
+from streamkit.reading.plain_frame import PlainFrame
 from streamkit.reading.response_body import ResponseBody, error_of_foreign_wire, failed_response, read_status
 from streamkit.reading.source_failure import to_turn_error
 from streamkit.values.redaction import excerpt_repr
@@ -231,7 +231,9 @@ class Turn(ChoiceView):
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
         kind: Literal["bytes", "dict", "object"] = "object"
-        if isinstance(data, (bytes, bytearray, memoryview)):
+        if data.__class__ is bytes:
+            kind = "bytes"
+        elif isinstance(data, (bytes, bytearray, memoryview)):
             kind, data = "bytes", bytes(data)
         elif isinstance(data, dict):
             kind = "dict"
@@ -269,7 +271,7 @@ class Turn(ChoiceView):
             body.is_recognized, body.head = True, b""  # no error will need the beginning
             self._framer = framer
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "plain_delta"):
-                self._plain = PlainFrame(cast("PlainParser", self._parser), framer.limit)
+                self._plain = PlainFrame(self._parser, framer.limit)  # type: ignore[arg-type]
             self._first_chunks = b""
         return self._drain_events()
 

@@ -153,7 +153,7 @@ class AnthropicParser:
             return False
         delta, kind = event.delta, block.kind
         if isinstance(delta, InputJsonDelta):
-            if kind == SERVER_CALL and not block.is_finalized:
+            if kind == SERVER_CALL and delta.partial_json and not block.is_finalized:
                 self._blocks.add_server_arguments(delta.partial_json, block)
                 return True
             return not delta.partial_json
