@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from streamkit.accumulator.blocks import ToolCallBuilder
+from streamkit.accumulator.call_builder import ToolCallBuilder
 from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
 from streamkit.json_text import is_one_object
@@ -202,10 +202,6 @@ class CallIndex:
             and not call.is_placeholder()
             and text != call.object_text
         )
-
-    def find(self, key: Hashable) -> ToolCallBuilder | None:
-        """Return the call of a key, None if no call uses it."""
-        return self.by_key.get(key if key.__class__ is int else normalize_index(key))
 
     def _only_open_call(self) -> ToolCallBuilder | None:
         """Return the call that is still open, if there is exactly one."""
