@@ -1,8 +1,7 @@
 """The parser of Ollama's native streams.
 
-The fast path is a line with a delta of text or thinking: one decode, a few attributes, one call of the sink. Calls and
-the end are decoded with it. A line that the strict decoder refuses is read as plain data, so that a field of an
-unexpected type costs that field and not the turn.
+The fast path is a line with a delta of text or thinking: one decode, a few attributes, one call of the sink. All other
+lines are read as plain data, so that a field of an unexpected type costs that field and not the turn.
 
 This module must not depend on canonical ids, on the completeness of JSON, on history or on I/O.
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from streamkit.calls import StreamError, Usage
 from streamkit.events import NormalizedToolChunk
@@ -29,11 +27,9 @@ from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_r
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.ollama.schema import (
     CALL_FIELDS,
-    COUNT_FIELDS,
     DECODER,
     FUNCTION_FIELDS,
     LINE_FIELDS,
-    LONG_DECODER,
     MESSAGE_FIELDS,
     RESPONSE_FIELDS,
     Json,
@@ -44,8 +40,8 @@ from streamkit.values.media import sniff_base64_type
 
 __all__ = ["OllamaParser", "create_parser"]
 
-_decode, _decode_long = DECODER.decode, LONG_DECODER.decode
-_LONGEST_DELTA = 200  # bytes of a line that is decoded without the fields of calls and of an end
+_decode = DECODER.decode
+_LONGEST_DELTA = 200  # bytes of a line that is decoded as a delta: most with calls or the end are longer
 
 
 def create_parser(sink: Sink, traits: Traits) -> OllamaParser:
@@ -68,7 +64,7 @@ class OllamaParser:
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one line."""
         if len(data) > _LONGEST_DELTA:
-            self._parse_long(data)
+            self._parse_slow(data)
             return
         try:
             line = _decode(data)
@@ -88,26 +84,6 @@ class OllamaParser:
             self._reasoning(message.thinking)
         if message.content:
             self._text(message.content)
-
-    def _parse_long(self, data: bytes) -> None:
-        """Read a line that may have calls or the end."""
-        try:
-            line = _decode_long(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._parse_slow(data)
-            return
-        message, calls = line.message, line.message.tool_calls
-        self._identify(line.model, line.created_at)
-        self._keep_facts({"remote_model": line.remote_model, "remote_host": line.remote_host})
-        self._report_call_fields(calls)
-        if message.thinking:
-            self._reasoning(message.thinking)
-        if message.content:
-            self._text(message.content)
-        self._read_calls(calls)
-        if line.done or line.done_reason:
-            counts = {name: value for name in COUNT_FIELDS if (value := getattr(line, name)) is not UNSET}
-            self._read_end(line.done, line.done_reason, counts)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one line as plain data, or a body that was not streamed, which has the same form."""
@@ -133,8 +109,7 @@ class OllamaParser:
             text = error_message(data) or "the provider reported an error"
             self._sink.fail(StreamError("provider_error", text, raw=data))
         if ends:
-            counts = {name: value for name, value in data.items() if str(name).endswith(("_count", "_duration"))}
-            self._read_end(data.get("done"), data.get("done_reason"), counts)
+            self._read_end(data)
 
     def end(self) -> None:
         """Do nothing: this parser holds nothing back."""
@@ -156,10 +131,7 @@ class OllamaParser:
         self._keep_facts(line)
         report_unknown_fields(self._sink, line, LINE_FIELDS)
         report_unknown_fields(self._sink, message, MESSAGE_FIELDS, "message.")
-        self._report_call_fields(message.get("tool_calls"))
-
-    def _report_call_fields(self, calls: Any) -> None:
-        for call in _items(calls):
+        for call in _items(message.get("tool_calls")):
             if isinstance(call, dict) and isinstance(call.get("function"), dict):  # another is unknown as a whole
                 report_unknown_fields(self._sink, call, CALL_FIELDS, "tool_call.")
                 report_unknown_fields(self._sink, call["function"], FUNCTION_FIELDS, "tool_call.function.")
@@ -195,7 +167,8 @@ class OllamaParser:
                 self._text(text)
         elif text is not None:
             self._sink.unknown({"content": text})
-        self._read_calls(message.get("tool_calls"))
+        for position, call in enumerate(_items(message.get("tool_calls"))):
+            self._read_call(call, position)
         self._read_images(message.get("images"))
 
     def _read_images(self, images: Any) -> None:
@@ -205,35 +178,37 @@ class OllamaParser:
             else:
                 self._sink.unknown(image)
 
-    def _read_calls(self, calls: Any) -> None:
-        for position, call in enumerate(_items(calls)):
-            function = call.get("function") if isinstance(call, dict) else None
-            if not isinstance(function, dict):
-                self._sink.unknown(call)
-                continue
-            arguments = function.get("arguments")
-            # An object is encoded once, and never by str(), whose result is not JSON (BerriAI/litellm#11262).
-            text = arguments_as_text(arguments, self._sink)
-            if arguments and not text:  # nested too deeply, as was reported
-                continue
-            key = ("call", self._call_count)  # not the wire's index, which may be 0 for all calls
-            self._call_count += 1
-            call_id, name = as_text(call.get("id")), as_text(function.get("name"))
-            self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
-            self._choice.end_block(key)
+    def _read_call(self, call: Any, position: int) -> None:
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            self._sink.unknown(call)
+            return
+        arguments = function.get("arguments")
+        # An object is encoded once, and never by str(), whose result is not JSON (BerriAI/litellm#11262).
+        text = arguments_as_text(arguments, self._sink)
+        if arguments and not text:  # nested too deeply, as was reported
+            return
+        key = ("call", self._call_count)  # not the wire's index, which may be 0 for all calls
+        self._call_count += 1
+        call_id, name = as_text(call.get("id")), as_text(function.get("name"))
+        self._choice.tool(NormalizedToolChunk("start", call_id, name, text, key=key, position=position))
+        self._choice.end_block(key)
 
     # ------------------------------------------------------------ the end
 
-    def _read_end(self, done: Any, reason: Any, counts: Json) -> None:
+    def _read_end(self, line: Json) -> None:
         """Report usage, finish reason and end of the last line."""
-        prompt, output = as_integer(counts.get("prompt_eval_count")), as_integer(counts.get("eval_count"))
+        prompt, output = as_integer(line.get("prompt_eval_count")), as_integer(line.get("eval_count"))
         if prompt is not None or output is not None:
-            # Those of the cache are among those of the prompt (https://docs.ollama.com/api/usage).
-            cached = as_integer(counts.get("prompt_eval_cached_count"))
+            counts = {name: value for name, value in line.items() if str(name).endswith(("_count", "_duration"))}
+            cached = as_integer(
+                line.get("prompt_eval_cached_count")
+            )  # of the prompt (https://docs.ollama.com/api/usage)
             self._sink.usage(Usage(prompt, output, cache_read_tokens=cached, raw=counts))
+        reason = line.get("done_reason")
         if is_reason(reason):
             self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
-        if done is True:
+        if line.get("done") is True:
             self._sink.terminate()
 
 

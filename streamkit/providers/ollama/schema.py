@@ -12,8 +12,8 @@ since v0.12.10 (ollama/ollama#12956), and its index counts the calls of the turn
 of the message. A body that was not streamed is one such object with ``done``. An error is ``{"error": "..."}``, also
 within a stream. No field of this wire names the response.
 
-A line of a message, or of the end, is a struct. A line with any other field, or with a value of another type, is read
-as plain data.
+Only the plain line is a struct. The others are read as plain data, as is a line that the decoder refuses because it has
+another field or a value of another type.
 
 This module must not depend on sinks, history or requests.
 """
@@ -23,19 +23,16 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 __all__ = [
     "CALL_FIELDS",
-    "COUNT_FIELDS",
     "DECODER",
     "FUNCTION_FIELDS",
     "LINE_FIELDS",
-    "LONG_DECODER",
     "MESSAGE_FIELDS",
     "RESPONSE_FIELDS",
     "Json",
-    "LongLine",
     "PlainLine",
 ]
 
@@ -56,7 +53,7 @@ FUNCTION_FIELDS = frozenset({"index", "name", "arguments"})
 
 
 class PlainMessage(Struct, gc=False, forbid_unknown_fields=True):
-    """A message of text, thinking and calls."""
+    """A message of text and thinking, if it has no calls."""
 
     role: str = ""
     content: str = ""
@@ -65,7 +62,7 @@ class PlainMessage(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class PlainLine(Struct, gc=False, forbid_unknown_fields=True):
-    """A line that contains a message and nothing else."""
+    """A line that contains text or thinking and nothing else."""
 
     model: str
     message: PlainMessage
@@ -75,20 +72,4 @@ class PlainLine(Struct, gc=False, forbid_unknown_fields=True):
     remote_host: str | None = None
 
 
-class LongLine(PlainLine, gc=False, forbid_unknown_fields=True):
-    """The same, with the fields of an end. A struct of more fields is made slower, so it is not that of the deltas."""
-
-    done_reason: Any = None
-    total_duration: Any = UNSET
-    load_duration: Any = UNSET
-    prompt_eval_count: Any = UNSET
-    prompt_eval_cached_count: Any = UNSET
-    prompt_eval_duration: Any = UNSET
-    eval_count: Any = UNSET
-    eval_duration: Any = UNSET
-
-
 DECODER = msgspec.json.Decoder(PlainLine)
-LONG_DECODER = msgspec.json.Decoder(LongLine)
-#: The fields of a line with what is counted.
-COUNT_FIELDS = tuple(name for name in LongLine.__struct_fields__ if name.endswith(("_count", "_duration")))
