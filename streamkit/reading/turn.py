@@ -314,49 +314,39 @@ class Turn(ChoiceView):
             raise UsageError(f"close() takes an exception, a StreamError or None, not {excerpt_repr(error)}")
         self.closed = True
         self._framer = None
-        self._close_input(judge=error is None)
-        if self.input_kind is not None and not self._state.done:
+        state, body, accumulator = self._state, self._body, self._accumulator
+        if self._has_failed and (body is not None or state.error is None):
+            state.fail(failed_response(body.head if body is not None else b"", state.http_status))
+        else:
+            if body is not None:
+                if not state.done:
+                    # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
+                    is_known = accumulator.is_recognized()
+                    state.input_ended = is_known or accumulator.unrecognized_error().kind == "stream_truncated"
+                    for name, payload in body.end(is_broken=error is not None):
+                        if not state.done:
+                            self._parse(name, payload)
+                    state.input_ended = False
+                first = body.framer.unseparated if body.framer is not None else None
+                if first is not None and (warning := body.warning(first)) is not None:
+                    state.warn("events_unseparated", warning)
+            # Not after a transport error, which explains an incomplete frame.
+            if error is None and state.error is None and not state.done:
+                if body is not None:
+                    body.is_recognized = body.is_recognized or accumulator.is_recognized()
+                    if (diagnosed := body.diagnose(accumulator.unrecognized_error)) is not None:
+                        state.fail(diagnosed)
+                elif not accumulator.is_recognized():
+                    no_body = StreamError("stream_truncated", "the body is empty")
+                    state.fail(accumulator.unrecognized_error() if self._chunks else no_body)
+        if self.input_kind is not None and not state.done:
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
         failure = to_turn_error(error) if isinstance(error, BaseException) else error
-        is_complete = complete and error is None and self._accumulator.is_recognized()
-        self._accumulator.close(complete=is_complete, failure=failure)
+        is_complete = complete and error is None and accumulator.is_recognized()
+        accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
-
-    def _close_input(self, *, judge: bool) -> None:
-        """Report a failed response, another wire, or an empty or truncated body, at the end of the input.
-
-        Args:
-            judge: whether an incomplete frame is an error. Not after a transport error, which explains it.
-        """
-        state, body, accumulator = self._state, self._body, self._accumulator
-        if self._has_failed and (body is not None or state.error is None):
-            state.fail(failed_response(body.head if body is not None else b"", state.http_status))
-            return
-        if body is not None:
-            if not state.done:
-                # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
-                state.input_ended = (
-                    accumulator.is_recognized() or accumulator.unrecognized_error().kind == "stream_truncated"
-                )
-                for name, payload in body.end(is_broken=not judge):
-                    if not state.done:
-                        self._parse(name, payload)
-                state.input_ended = False
-            first = body.framer.unseparated if body.framer is not None else None
-            if first is not None and (warning := body.warning(first)) is not None:
-                state.warn("events_unseparated", warning)
-        if not judge or state.error is not None or state.done:
-            return
-        if body is not None:
-            body.is_recognized = body.is_recognized or accumulator.is_recognized()
-            error = body.diagnose(accumulator.unrecognized_error)
-            if error is not None:
-                state.fail(error)
-        elif not accumulator.is_recognized():
-            no_body = StreamError("stream_truncated", "the body is empty")
-            state.fail(accumulator.unrecognized_error() if self._chunks else no_body)
 
     def _drain_events(self) -> list[TurnEvent]:
         state = self._state
