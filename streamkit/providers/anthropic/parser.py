@@ -53,6 +53,7 @@ from streamkit.providers.decoding.decoding import (
     excerpt,
     frame_error,
     json_or_placeholder,
+    read_counts,
     read_json,
     report_unknown_fields,
 )
@@ -340,13 +341,17 @@ class AnthropicParser:
         names, known = _COUNTS, self._usage_fields
         if known and json_size(known) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
             known = {name: known[name] for name in names if name in known}
-        sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
         # A new dict, because earlier reports have the earlier fields.
-        fields = self._usage_fields = {**known, **sent} if known else sent
-        counts = [as_integer(fields.get(name)) for name in names]
+        if known or None in usage.values():
+            sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
+            fields = {**known, **sent}
+        else:
+            fields = usage.copy()
+        self._usage_fields = fields
+        counts = read_counts(fields, names)
         if usage.get("iterations"):
-            own = self._own_iterations(usage["iterations"])
-            self._billed = [sum([as_integer(each.get(name)) or 0 for each in own]) for name in names]
+            own = [read_counts(each, names) for each in self._own_iterations(usage["iterations"])]
+            self._billed = [sum([count or 0 for count in counted]) for counted in zip(*own, strict=True)]
         for position, billed in enumerate(self._billed):
             if billed > (counts[position] or 0):
                 counts[position] = billed
