@@ -219,7 +219,7 @@ class Turn(ChoiceView):
                 self._body.unread = unread
         events, state.events = state.events, []
         if plain is not None:
-            if whole is not None and events and events[-1].__class__ in _DELTAS:
+            if whole is not None and len(events) == 1 and events[0].__class__ in _DELTAS:
                 plain.learn(data)
             else:
                 plain.head = None  # the parser's state may have changed
