@@ -134,7 +134,9 @@ class Accumulator:
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Implement ``Sink.add_response_metadata``."""
         known = self.state.metadata
-        new = {name: value for name, value in metadata.items() if name not in known or known[name] != value}
+        new = metadata
+        if known:
+            new = {name: value for name, value in metadata.items() if name not in known or known[name] != value}
         if new and not self.state.refuses(new):
             known.update(new)
 

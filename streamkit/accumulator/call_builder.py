@@ -333,7 +333,9 @@ class ToolCallBuilder:
         return self._create_value(state or self.state, self.metadata)
 
     def _create_value(self, state: CallState, metadata: dict[str, Any]) -> ToolCall:
-        parsed = self.parsed
+        parsed = self._parsed
+        if parsed is not None and self._parsed_size != self.size:
+            parsed = None
         text = parsed.text if parsed is not None else self.valid_text
         arguments: Any = None
         partial: dict[str, Any] = {}

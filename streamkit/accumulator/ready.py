@@ -186,7 +186,8 @@ class ReadyCalls(ChoiceBlocks):
                 same = "arguments" if call.raw_id is None else "id and arguments"
                 if self._first_calls.setdefault((call.raw_id, call.name, call.text), call) is not call:
                     self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same {same}")
-        self.emit_end(call)
+        if not call.is_end_emitted:
+            self.emit_end(call)
         final = call.set_final(state)
         self._state.events.append(ToolCallReady(final, self.index))
         return final

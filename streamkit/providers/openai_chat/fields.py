@@ -62,11 +62,10 @@ _NO_FACTS, _NO_CHOICE_FACTS = _response_facts(Chunk()), _choice_facts(ChunkChoic
 class ResponseReader:
     """A reader of the fields of one response. It reports facts once, though chunks repeat them."""
 
-    __slots__ = ("_choice_facts", "_facts", "_filter_results", "_metadata", "_sink")
+    __slots__ = ("_choice_facts", "_facts", "_filter_results", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._metadata: dict[str, Any] = {}  # the facts that were reported
         self._facts: Any = _NO_FACTS  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
         self._filter_results: dict[str, Any] = {}
         self._choice_facts: Any = _NO_CHOICE_FACTS  # the same of CHOICE_RESPONSE_FIELDS and the last choice
@@ -111,14 +110,8 @@ class ResponseReader:
             self._sink.add_response_metadata({"content_filter_results": self._filter_results})
 
     def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
-        facts: dict[str, Any] = {}
-        has_news = False
-        for name, value in zip(names, values, strict=True):
-            if value not in (None, ""):
-                facts[name] = value
-                has_news = has_news or self._metadata.get(name) != value
-        if has_news:
-            self._metadata |= facts
+        facts = {name: value for name, value in zip(names, values, strict=True) if value is not None and value != ""}
+        if facts:
             self._sink.add_response_metadata(facts)
 
     def read_without_choices(self, chunk: Chunk, raw: Any) -> bool:
