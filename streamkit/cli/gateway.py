@@ -29,6 +29,7 @@ import socket
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -278,8 +279,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_record_argument(parser)
     add_connection_arguments(parser)
-    usage = "a limit of requests by its name in GatewayLimits, such as body=1000000; repeat it for more"
+    usage = "any limit of requests by its name in GatewayLimits, such as silence=5; repeat it for more"
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=N", help=usage)
+    for option, metavar, name, meaning in (
+        ("--max-requests", "N", "requests", "responses that are open at the same time; one more gets 503 (1000)"),
+        ("--max-body", "BYTES", "body", "the size of a request's body, also decompressed; above it 413 (64 MiB)"),
+    ):
+        parser.add_argument(
+            option, action="append", dest="limit", metavar=metavar, type=partial(_limit, name), help=meaning
+        )
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
     parser.add_argument(
         "--store",
@@ -470,6 +478,13 @@ def request_limits(pairs: Sequence[str]) -> GatewayLimits:
         except ValueError:
             raise UsageError(f"--limit takes NAME=N with a name of {', '.join(names)}, not {pair!r}") from None
     return replace(usual, **given)
+
+
+def _limit(name: str, text: str) -> str:
+    """Return a number of the command line as ``--limit`` takes it."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"it takes a number, not {text!r}")
+    return f"{name}={text}"
 
 
 def _allow_open_files() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 from time import monotonic
 from typing import Any
 
@@ -30,8 +30,10 @@ from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
+from streamkit.gateway.operation import Operation
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
+from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
@@ -102,6 +104,7 @@ class Gateway:
             has_state_key=state_key is not None or store is None,
         )
         self._report = report
+        self._operation = Operation(self._state.connect_store, self._state.is_full)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -112,16 +115,7 @@ class Gateway:
                 await send({"type": "websocket.close", "code": 1000, "reason": ""})
             return
         if scope["type"] == "lifespan":
-            await receive()
-            try:
-                await self.start()
-            except StoreUnavailable as problem:
-                await send({"type": "lifespan.startup.failed", "message": f"{problem}: {problem.__cause__}"})
-                return
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-            await self.aclose()
-            await send({"type": "lifespan.shutdown.complete"})
+            await self._operation.serve_lifespan(receive, send, self.aclose)
             return
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
@@ -132,6 +126,9 @@ class Gateway:
         else:
             query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
             path, route = find_mounted_route(path, str(scope.get("root_path", "")), query, headers)
+        if route.action == "operation":
+            await (await self._operation.reply(scope["method"], path))(scope, receive, send)
+            return
         exchange = Exchange(
             method=scope["method"], path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )
@@ -154,13 +151,15 @@ class Gateway:
         Raises:
             StoreUnavailable: the store does not respond.
         """
-        if self._state.has_state_key:
-            await self._state.entries.get("start", ["start"])
-        else:
-            await self._state.load_state_key()
+        await self._operation.start()
+
+    def begin_shutdown(self) -> None:
+        """Report to load balancers, at ``/ready``, that no further requests should be sent."""
+        self._operation.is_closing = True
 
     async def aclose(self) -> None:
         """Close the store's connections. A server does it, unless the gateway is mounted in another application."""
+        self.begin_shutdown()
         await self._state.store.aclose()
 
     @property
@@ -192,6 +191,17 @@ class GatewayState:
     entries: OwnEntries
     has_state_key: bool
     open_requests: set[Service] = field(default_factory=set)
+
+    async def connect_store(self) -> None:
+        """Connect the store; see ``Gateway.start``."""
+        if self.has_state_key:
+            await self.entries.get("start", ["start"])
+        else:
+            await self.load_state_key()
+
+    def is_full(self) -> bool:
+        """Return whether there are as many open requests as there may be."""
+        return len(self.open_requests) >= self.limits.requests
 
     async def load_state_key(self) -> None:
         """Get the key that signs carried state from the store, where all workers have the same.
@@ -470,28 +480,3 @@ class Service:
         if self._exchange.method == "HEAD":
             response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
         await response(self._scope, self._receive, self._send)
-
-
-def open_store(store: Store | str | PathLike[str]) -> Store:
-    """Return a store; nothing is connected yet.
-
-    Args:
-        store: a store, which is returned, or its address: the path of a SQLite file, ``postgresql://...`` or
-            ``redis://...`` (``rediss://``, ``valkey://``, ``unix://``).
-
-    Raises:
-        UsageError: it is none of these.
-        ModuleNotFoundError: the address needs an extra that is not installed.
-    """
-    if not isinstance(store, (str, PathLike)):
-        if missing := [name for name in ("get", "renew", "put", "add", "aclose") if not hasattr(store, name)]:
-            raise UsageError(f"store must be a Store or an address, and {type(store).__name__} has no {missing[0]!r}")
-        return store
-    address = fspath(store)
-    if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
-        from streamkit.gateway.redis_store import RedisStore
-
-        return RedisStore(address)
-    from streamkit.gateway.database_store import DatabaseStore
-
-    return DatabaseStore(address)

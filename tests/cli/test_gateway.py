@@ -87,6 +87,8 @@ def no_keys(monkeypatch):
         (["--limit", "__doc__=1"], "--limit takes NAME=N"),
         (["--limit", "body=1000000000"], "bodies must be at least four times body"),
         (["--limit", "path=0"], "path must be at least 1, not 0"),
+        (["--max-requests", "0"], "requests must be at least 1, not 0"),
+        (["--max-body", "1000000000"], "bodies must be at least four times body"),
     ],
 )
 def test_what_cannot_work_is_refused_at_the_start(capsys, arguments, message):
@@ -226,7 +228,9 @@ def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("arguments", [["--port", "70000"], ["--model", "m", "--model-map", "a=b"]])
+@pytest.mark.parametrize(
+    "arguments", [["--port", "70000"], ["--max-body", "1m"], ["--model", "m", "--model-map", "a=b"]]
+)
 def test_arguments_are_checked(capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
         main(["gateway", "--provider", "anthropic", *arguments])
