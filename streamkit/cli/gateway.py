@@ -12,20 +12,17 @@ their first event:
 
   streamkit gateway --upstream anthropic --upstream openai_compatible=http://localhost:8000/v1#qwen3
 
-With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own; without it
-only this computer is served. With --store the state of open conversations outlasts a restart, and workers share it;
-what clients carry of it is signed with a key in the store, or in the variable STREAMKIT_GATEWAY_STATE_KEY. Ctrl-C lets
-open responses end.
+With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own, with --keys
+one of a file; without either only this computer is served. With --store the state of open conversations outlasts a
+restart, and workers share it; what clients carry of it is signed with a key in the store, or in the variable
+STREAMKIT_GATEWAY_STATE_KEY. Ctrl-C lets open responses end.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
+import os
 import re
-import secrets
-import socket
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -37,37 +34,33 @@ from urllib.parse import urlsplit
 
 from streamkit import providers
 from streamkit.cli.connection import base_address, find_key, read_key, request_headers
+from streamkit.cli.gateway_process import GatewaySettings, allow_open_files, serve_gateway
 from streamkit.cli.serving import (
     TAP_PORT,
     add_connection_arguments,
     add_record_argument,
-    address_of,
     connection_limits,
     is_loopback,
     listen,
+    logged,
     observation,
     port_number,
-    serve_until_signal,
     terminated_in_order,
 )
 from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import Endpoint
 from streamkit.reading.time_limits import check_seconds
-from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
-    from streamkit.cli.joined_head import ConnectionLimits
-    from streamkit.cli.terminal import Notes
-    from streamkit.gateway import Exchange, GatewayLimits, Observer
+    from aiohttp import ClientSession
+
+    from streamkit.gateway import GatewayLimits, Upstream
 
 __all__ = [
-    "COLLECTIONS",
     "ConfiguredUpstream",
     "configure",
     "configure_upstream",
-    "format_exchange",
     "parse_upstream",
-    "print_exchange",
     "read_config",
     "request_limits",
     "run",
@@ -230,12 +223,6 @@ def _read_table(table: Any, first_event_timeout: float | None) -> ConfiguredUpst
 _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
 _STATE_KEY_VARIABLE = "STREAMKIT_GATEWAY_STATE_KEY"
 _PORT = 8700
-_FILES = 8192  # enough for the most responses that the gateway serves at the same time
-#: The thresholds of Python's garbage collection. By the usual ones a body of 100,000 messages has 16 full collections,
-#: each of which stops all requests, the last one for 1.7 s; together they take more than half of its time.
-COLLECTIONS = (10_000, 20, 50)
-_MOST_CHANGES = 1000  # that are printed; some name an id
-_LONGEST_NAME = 200  # characters of a path or of a model, which a client chooses
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -290,6 +277,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
     parser.add_argument(
+        "--keys",
+        metavar="FILE",
+        help="refuse clients without a key of this TOML file, which `streamkit key` makes; SIGHUP reads it again",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that serve, which need a --store (1)"
+    )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="the form of the lines of the log (text)"
+    )
+    parser.add_argument(
         "--store",
         metavar="ADDRESS",
         help="where the state of calls, stored responses and the key of carried state are kept, for workers that share"
@@ -305,26 +303,82 @@ def run(options: argparse.Namespace) -> int:
 
     upstreams = _upstreams(options)
     key = read_key(_KEY_VARIABLE)
+    if options.require_key and options.keys is not None:
+        raise UsageError("give --require-key, for one key, or --keys FILE, but not both")
     if options.require_key and not key:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
-    if not options.require_key and not is_loopback(options.host):
-        raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
-    connections, limits = connection_limits(options), request_limits(options.limit)
-    state_keys = (read_key(_STATE_KEY_VARIABLE) or "").split()
-    _allow_open_files()
-    listening = listen(options.host, options.port)
-    hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *state_keys]
+    if not options.require_key and options.keys is None and not is_loopback(options.host):
+        message = "can be reached by other computers: give --require-key as well, or --keys FILE"
+        raise UsageError(f"{options.host!r} {message}")
+    _check_workers(options)
+    settings = GatewaySettings(
+        create_upstreams=partial(_create_upstreams, upstreams),
+        key=key if options.require_key else None,
+        keys=options.keys,
+        state_keys=(read_key(_STATE_KEY_VARIABLE) or "").split(),
+        limits=request_limits(options.limit),
+        connections=connection_limits(options),
+        store=options.store,
+    )
+    allow_open_files()
+    hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *settings.state_keys]
     notes = Notes(secrets=hidden)
-    is_observed = options.tap is not None or options.record is not None
-    with terminated_in_order(), listening, observation(options.tap, options.record, hidden, notes.print) as observer:
-        required = key if options.require_key else None
-        arguments = (
-            *(upstreams, required, state_keys, listening, observer if is_observed else None, notes),
-            *(limits, connections, options.store),
+    has_uvloop = find_spec("uvloop") is not None  # not on Windows
+
+    def serve(is_first: bool = True) -> int:
+        """Serve in this process."""
+        with terminated_in_order(), observation(options.tap, options.record, hidden, report) as observer:
+            is_observed = options.tap is not None or options.record is not None
+            arguments = settings, listening, observer if is_observed else None, report, is_first
+            anyio.run(serve_gateway, *arguments, backend_options={"use_uvloop": has_uvloop})
+        return 0
+
+    listening = listen(options.host, options.port)
+    with listening, logged(notes, as_json=options.log_format == "json") as report:
+        if options.workers == 1:
+            return serve()
+        from streamkit.cli.exit_codes import exit_code_of
+        from streamkit.cli.workers import run_workers
+
+        def work(is_first: bool) -> int:
+            return exit_code_of("gateway", partial(serve, is_first))
+
+        return run_workers(options.workers, work, report, reloads=options.keys is not None)
+
+
+def _check_workers(options: argparse.Namespace) -> None:
+    """Raise a ``UsageError`` if several workers cannot work."""
+    if options.workers < 1:
+        raise UsageError(f"--workers must be at least 1, not {options.workers}")
+    if options.workers == 1:
+        return
+    if not hasattr(os, "fork"):
+        raise UsageError("--workers needs a system with fork, such as Linux: start several gateways behind a proxy")
+    if options.store is None:
+        raise UsageError(
+            "--workers needs a store that all workers share, since the next request of a conversation may come to"
+            " another one: give --store as well, a SQLite file or redis://..."
         )
-        has_uvloop = find_spec("uvloop") is not None  # not on Windows
-        anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
-    return 0
+    if options.tap is not None:
+        raise UsageError("--tap shows the requests of one process: give --workers 1, or --record DIR")
+
+
+def _create_upstreams(upstreams: Sequence[ConfiguredUpstream], client: ClientSession) -> list[Upstream]:
+    """Return the upstreams, asked by an HTTP client."""
+    from streamkit.cli.upstream_client import ask_over_http
+    from streamkit.gateway import Upstream
+
+    return [
+        Upstream(
+            provider=upstream.provider,
+            ask=ask_over_http(client, upstream.address, request_headers(upstream.endpoint, upstream.key)),
+            endpoint=upstream.address,
+            models=upstream.models,
+            first_event_timeout=upstream.first_event_timeout,
+            secrets=[upstream.key or ""],
+        )
+        for upstream in upstreams
+    ]
 
 
 def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
@@ -344,111 +398,6 @@ def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
     if not upstreams:
         raise UsageError("there is no upstream: give --provider NAME, --upstream PROVIDER or --config FILE")
     return upstreams
-
-
-async def _serve(
-    upstreams: Sequence[ConfiguredUpstream],
-    key: str | None,
-    state_keys: Sequence[str],
-    listening: socket.socket,
-    observer: Observer | None,
-    notes: Notes,
-    limits: GatewayLimits,
-    connections: ConnectionLimits,
-    store: str | None,
-) -> None:
-    """Serve on a socket until a signal."""
-    from streamkit.cli.terminal import OutputError
-    from streamkit.cli.upstream_client import ask_over_http, open_client
-    from streamkit.gateway import Gateway, Upstream
-    from streamkit.gateway.store import StoreUnavailable
-
-    reported: set[str] = set()
-
-    def report(exchange: Exchange) -> None:
-        with contextlib.suppress(OutputError):  # its reader has left, or the disk is full: raised, it ends a connection
-            print_exchange(notes, exchange, reported)
-
-    async with open_client() as client:
-        gateway = Gateway(
-            *(
-                Upstream(
-                    provider=upstream.provider,
-                    ask=ask_over_http(client, upstream.address, request_headers(upstream.endpoint, upstream.key)),
-                    endpoint=upstream.address,
-                    models=upstream.models,
-                    first_event_timeout=upstream.first_event_timeout,
-                    secrets=[upstream.key or ""],
-                )
-                for upstream in upstreams
-            ),
-            key=key,
-            limits=limits,
-            report=report,
-            observer=observer,
-            state_key=state_keys or (None if store is not None else secrets.token_bytes(32)),
-            store=store,
-        )
-        try:
-            await gateway.start()
-        except StoreUnavailable as problem:
-            raise UsageError(f"--store {redact(store or '')} cannot be used: {problem.__cause__}") from None
-        first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
-        notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
-        with contextlib.suppress(OutputError):  # a reader may want the address alone
-            for number, other in enumerate(others, 2):
-                notes.print(f"upstream {number}, if those before it fail: {other}")
-            if store is None:
-                notes.print("a restart drops the state of open conversations: --store FILE keeps it")
-        gc.set_threshold(*COLLECTIONS)
-        try:
-            await serve_until_signal(gateway, listening, notes.print, connections)
-        finally:
-            await gateway.aclose()
-
-
-def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None:
-    """Print a request's line, and below it the changes that were not printed before.
-
-    Most changes are the same in every request of a conversation, so each is printed once: *reported* has those printed.
-    """
-    is_failed = exchange.error is not None or exchange.status >= 400
-    notes.print(format_exchange(exchange), "red" if is_failed else "")
-    for change in exchange.changes:
-        if change not in reported and len(reported) < _MOST_CHANGES:
-            reported.add(change)
-            notes.print(f"     {change[:300]}")
-
-
-def format_exchange(exchange: Exchange) -> str:
-    """Return one line about a request and its response, without secrets and without content."""
-    parts = [str(exchange.status or "-"), exchange.method, _cut(exchange.path)]
-    if exchange.provider is not None:
-        model = exchange.upstream_model or "?"
-        named = f" ({_cut(exchange.model)})" if exchange.model is not None and exchange.model != model else ""
-        parts.append(f"{exchange.client} > {exchange.provider} {_cut(model)}{named}")
-    if exchange.failures:
-        failures = "; ".join(failure[:100] for failure in exchange.failures)
-        parts.append(f"upstream {exchange.upstream} after {failures}")
-    parts.append(f"{exchange.seconds:.2f} s")
-    if exchange.usage is not None:
-        figures = (
-            "?" if count is None else count for count in (exchange.usage.input_tokens, exchange.usage.output_tokens)
-        )
-        parts.append("{} in, {} out".format(*figures))
-    if exchange.calls:
-        parts.append(f"{exchange.calls} call{'s' if exchange.calls > 1 else ''}")
-    if exchange.changes:
-        parts.append(f"{len(exchange.changes)} changed or left out")
-    if exchange.disconnected:
-        parts.append("the client disconnected")
-    if exchange.error is not None:
-        parts.append(exchange.error[:300])
-    return "  ".join(parts)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
@@ -485,16 +434,3 @@ def _limit(name: str, text: str) -> str:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"it takes a number, not {text!r}")
     return f"{name}={text}"
-
-
-def _allow_open_files() -> None:
-    """Raise the limit of open files: a response has two connections, and the usual limit is 1,024 files."""
-    try:
-        import resource
-    except ModuleNotFoundError:  # Windows has no such limit
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
-        if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

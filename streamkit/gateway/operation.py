@@ -7,16 +7,25 @@ service at once. Requests of these paths are in no report. This module must not 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import TypeAlias
 
 import anyio
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Send
 
 from streamkit.gateway.store import StoreUnavailable
+from streamkit.gateway.upstream import Exchange
+from streamkit.values.redaction import log_failure
 
-__all__ = ["Operation"]
+__all__ = ["Observe", "Operation", "observe_exchange"]
 
+_log = logging.getLogger("streamkit.gateway")
+#: Takes each exchange at its end, by a plain function or an async one.
+Observe: TypeAlias = Callable[[Exchange], Awaitable[None] | None]
+_OBSERVE_TIME = 30.0  # seconds of an async function, after which it is canceled
 _START_TIME = 5.0  # seconds for a store at a start
 
 
@@ -80,3 +89,16 @@ class Operation:
         await receive()
         await close()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+async def observe_exchange(observe: Observe, exchange: Exchange) -> None:
+    """Call a hook with an exchange whose response was sent. What it raises is logged, and nothing else."""
+    try:
+        answer = observe(exchange)
+        if isawaitable(answer):
+            with anyio.move_on_after(_OBSERVE_TIME, shield=True) as scope:  # also after the client has left
+                await answer
+            if scope.cancelled_caught:
+                _log.warning("observe has taken more than %g seconds, and was canceled", _OBSERVE_TIME)
+    except Exception as problem:
+        log_failure(_log, "observe has failed", error=problem)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import iscoroutine
@@ -29,6 +30,7 @@ __all__ = [
     "Observer",
     "Upstream",
     "UpstreamRequest",
+    "current_exchange",
     "feature_headers",
     "is_header_value",
     "limit_headers",
@@ -184,6 +186,7 @@ class Exchange:
         path: the path, without the query.
         client: the name of the client's wire.
         request_id: the id that the client got.
+        key: the name of the client's key in the file of keys; None without one.
         status: the HTTP status; 0 if the client disconnected before one was sent.
         upstream: the number of the upstream that was asked last, from 1 on; 0 if none was asked.
         provider: the name of its provider; None if none was asked.
@@ -202,6 +205,7 @@ class Exchange:
     path: str
     client: str
     request_id: str
+    key: str | None = None
     status: int = 0
     upstream: int = 0
     provider: str | None = None
@@ -214,6 +218,10 @@ class Exchange:
     disconnected: bool = False
     changes: Sequence[str] = ()
     seconds: float = 0.0
+
+
+#: The exchange that is served, for what is logged meanwhile.
+current_exchange: ContextVar[Exchange | None] = ContextVar("current_exchange", default=None)
 
 
 class Observer(Protocol):

@@ -49,7 +49,7 @@ def serve_gateway(
                 key=key,
                 state_key=state_key,
                 store=store,
-                report=None if reports is None else reports.append,
+                observe=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
             server.append(uvicorn.Server(config))

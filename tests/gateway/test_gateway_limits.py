@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import providers
-from streamkit.cli.gateway import COLLECTIONS
+from streamkit.cli.gateway_process import COLLECTIONS
 from streamkit.errors import UsageError
 from streamkit.events import Finished, ResponseStarted, Text
 from streamkit.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest, bodies, routes
@@ -55,7 +55,7 @@ def gateway(
         yield [answer(provider)]
 
     upstream = Upstream(provider=provider, ask=ask, endpoint="http://upstream.internal:9", models=models)
-    return Gateway(upstream, report=reports.append, **options), requests, reports
+    return Gateway(upstream, observe=reports.append, **options), requests, reports
 
 
 class Client:
