@@ -16,7 +16,14 @@ __all__ = ["WRONG_USE", "exit_code_of"]
 
 WRONG_USE = 2  #: the exit code of wrong arguments or input
 #: The extra that installs a package which a command needs.
-_EXTRAS = {"rich": "cli", "httpx": "cli", "starlette": "cli", "uvicorn": "cli", "aiohttp": "gateway"}
+_EXTRAS = {
+    "rich": "cli",
+    "httpx": "cli",
+    "starlette": "cli",
+    "uvicorn": "cli",
+    "aiohttp": "gateway",
+    "prometheus_client": "metrics",
+}
 
 
 def exit_code_of(command: str, run: Callable[[], int]) -> int:

@@ -282,6 +282,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="refuse clients without a key of this TOML file, which `streamkit key` makes; SIGHUP reads it again",
     )
     parser.add_argument(
+        "--metrics", action="store_true", help="metrics for Prometheus at /metrics, for a key that may read them"
+    )
+    parser.add_argument(
         "--workers", type=int, default=1, metavar="N", help="processes that serve, which need a --store (1)"
     )
     parser.add_argument(
@@ -315,6 +318,7 @@ def run(options: argparse.Namespace) -> int:
         create_upstreams=partial(_create_upstreams, upstreams),
         key=key if options.require_key else None,
         keys=options.keys,
+        metrics=options.metrics,
         state_keys=(read_key(_STATE_KEY_VARIABLE) or "").split(),
         limits=request_limits(options.limit),
         connections=connection_limits(options),
@@ -338,12 +342,13 @@ def run(options: argparse.Namespace) -> int:
         if options.workers == 1:
             return serve()
         from streamkit.cli.exit_codes import exit_code_of
-        from streamkit.cli.workers import run_workers
+        from streamkit.cli.workers import run_workers, shared_metrics
 
         def work(is_first: bool) -> int:
             return exit_code_of("gateway", partial(serve, is_first))
 
-        return run_workers(options.workers, work, report, reloads=options.keys is not None)
+        with shared_metrics(options.metrics) as on_end:
+            return run_workers(options.workers, work, report, reloads=options.keys is not None, on_end=on_end)
 
 
 def _check_workers(options: argparse.Namespace) -> None:

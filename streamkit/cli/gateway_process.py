@@ -36,6 +36,7 @@ class GatewaySettings:
     create_upstreams: Callable[[ClientSession], Sequence[Upstream]]
     key: str | None
     keys: str | None
+    metrics: bool
     state_keys: Sequence[str]
     limits: GatewayLimits
     connections: ConnectionLimits
@@ -63,6 +64,7 @@ async def serve_gateway(
             *upstreams,
             key=settings.key,
             keys=settings.keys,
+            metrics=settings.metrics,
             limits=settings.limits,
             observe=log_exchange,
             observer=observer,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from typing import NoReturn
 
 from streamkit.cli.exit_codes import WRONG_USE
 
-__all__ = ["run_workers"]
+__all__ = ["run_workers", "shared_metrics"]
 
 _SHORT = 1.0  # seconds; a worker that ends sooner is started again after as much time
 
@@ -96,6 +97,29 @@ def run_workers(
     if code == 0 and signal.SIGINT in received:
         raise KeyboardInterrupt
     return code
+
+
+@contextmanager
+def shared_metrics(is_on: bool) -> Iterator[Callable[[int], None] | None]:
+    """Let workers count in files that all of them read; yield what removes the gauges of one that has ended.
+
+    Counters stay, so that none of them falls.
+    """
+    if not is_on:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="streamkit-metrics-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # read when prometheus-client is imported, below
+
+        def remove_gauges(process: int) -> None:
+            from prometheus_client.multiprocess import mark_process_dead
+
+            mark_process_dead(process, folder)  # type: ignore[no-untyped-call]
+
+        try:
+            yield remove_gauges
+        finally:
+            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
 
 
 @contextmanager

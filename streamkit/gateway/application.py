@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from importlib import import_module
 from os import PathLike
 from time import monotonic
 from typing import Any
@@ -31,7 +32,7 @@ from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, is_from_another_site, run_watched
 from streamkit.gateway.gateway_state import GatewayState
-from streamkit.gateway.operation import Observe, Operation, observe_exchange
+from streamkit.gateway.operation import Observe, Operation, Price, find_cost, known_price, observe_exchange
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
 from streamkit.gateway.store_address import open_store
@@ -70,6 +71,9 @@ class Gateway:
         authorize: returns whether a request may be sent to an upstream, or a `Refusal`; async or plain. If it fails the
             request is refused with status 503.
         observe: called with each `Exchange` after its end; async or plain. If it fails, that is logged.
+        metrics: expose metrics for Prometheus at ``/metrics``, to everybody or to keys that may read them.
+        price: returns the US dollars of a response, for ``Exchange.cost``, as `Budget.price`; with ``metrics`` the
+            provider's report, else list prices by the extra ``prices``.
         observer: looks at each request and response while they pass, such as a tap.
         state_key: signs the opaque state that clients carry, at least 16 bytes; of several keys the first one signs,
             and all are accepted. All workers of a gateway need the same. Without one a key is made, which the ``store``
@@ -90,6 +94,8 @@ class Gateway:
         keys: str | PathLike[str] | None = None,
         authorize: Authorize | None = None,
         observe: Observe | None = None,
+        metrics: bool = False,
+        price: Price | None = None,
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
@@ -109,9 +115,11 @@ class Gateway:
         self._state = GatewayState(
             *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             has_state_key=state_key is not None or store is None,
+            price=known_price if price is None and metrics else price,
         )
         self._observe = observe
-        self._operation = Operation(self._state.connect_store, self._state.is_full)
+        self._metrics = import_module("streamkit.gateway.metrics").Metrics(upstreams) if metrics else None
+        self._operation = Operation(self._state.connect_store, self._state.is_full, access, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -134,12 +142,14 @@ class Gateway:
             query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
             path, route = find_mounted_route(path, str(scope.get("root_path", "")), query, headers)
         if route.action == "operation":
-            await (await self._operation.reply(scope["method"], path))(scope, receive, send)
+            await (await self._operation.reply(scope, path))(scope, receive, send)
             return
         exchange = Exchange(
             method=scope["method"], path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )
         current_exchange.set(exchange)
+        if self._metrics is not None:
+            self._metrics.open.inc()
         started = monotonic()
         try:
             await Service(self._state, scope, receive, send, route, headers, exchange).run()
@@ -148,6 +158,8 @@ class Gateway:
             exchange.disconnected = True
         finally:
             exchange.seconds = monotonic() - started
+            if self._metrics is not None:
+                self._metrics.end(exchange)
             if self._state.observer is not None:
                 self._state.observer.report(exchange)
             if self._observe is not None:
@@ -209,6 +221,7 @@ class Service:
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
         self._body = Body(gateway.bodies)
+        self._began = monotonic()
         self._sender: Client | None = None  # without keys
         self._entries = gateway.entries
 
@@ -363,10 +376,14 @@ class Service:
                 if attempt.conversion is not None:  # else there was no response, or nothing could be made of one
                     turn, writer = attempt.conversion.turn, attempt.conversion.writer
                     exchange.calls, exchange.usage = len(turn.calls), turn.usage
+                    if gateway.price is not None:
+                        exchange.cost = find_cost(gateway.price, turn)
                     exchange.changes += writer.omitted.values()
                     error = turn.error or writer.error
                     if error is not None and exchange.error is None and not exchange.disconnected:
                         exchange.error = gateway.clean(replies.error_sentence(error))
+                        code = exchange.upstream, attempt.target.name, error.code or error.kind
+                        exchange.error_codes = [*exchange.error_codes, code]
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
@@ -400,7 +417,8 @@ class Service:
             async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
                 async for part in parts:
                     headers = None if has_begun else self._response_headers(attempt)
-                    has_begun = True
+                    if not has_begun:
+                        has_begun, exchange.first_byte = True, monotonic() - self._began
                     await stream.write(part, headers=headers, is_last=attempt.has_ended)
                     if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
                         gateway.open_requests.discard(self)
@@ -410,6 +428,8 @@ class Service:
             if not is_last and error.code not in _NO_FALLBACK:
                 sentence = replies.error_sentence(attempt.prepare().turn.error or error)
                 failures.append(gateway.clean(f"{attempt.target.name}: {sentence}"))
+                code = position, attempt.target.name, error.code or error.kind
+                exchange.error_codes = [*exchange.error_codes, code]
                 continue
             if await stream.cancel():
                 await self._reply(replies.failed_reply(attempt.client, writer, error, self._upstream_headers(attempt)))

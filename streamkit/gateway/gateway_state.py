@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from streamkit.gateway.access import Access
 from streamkit.gateway.bodies import Bodies, GatewayLimits
+from streamkit.gateway.operation import Price
 from streamkit.gateway.store import OwnEntries, Store
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Observer, Upstream
@@ -26,6 +27,7 @@ class GatewayState:
         access: who may ask; None for everybody.
         entries: those of the clients in the store, without keys or with the only one.
         has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
+        price: returns the cost of a response; None for costs that are not asked.
         open_requests: the services whose response has not ended.
     """
 
@@ -39,6 +41,7 @@ class GatewayState:
     bodies: Bodies
     entries: OwnEntries
     has_state_key: bool
+    price: Price | None
     open_requests: set[object] = field(default_factory=set)
 
     async def connect_store(self) -> None:

@@ -108,6 +108,7 @@ class LogFormatter(logging.Formatter):
     def _fields(self, exchange: Exchange) -> dict[str, Any]:
         """Return the facts of an exchange, without those that it does not have."""
         fields = {each.name: getattr(exchange, each.name) for each in dataclass_fields(exchange)}
+        del fields["error_codes"]  # the sentences have them
         if (usage := fields.pop("usage")) is not None:
             fields["input_tokens"], fields["output_tokens"] = usage.input_tokens, usage.output_tokens
         for name in ("path", "model", "upstream_model", "request_id"):

@@ -69,7 +69,7 @@ class Route:
 #: The route of a path that is not looked up, because it is too long.
 TOO_LONG = Route("openai_chat", "too_long")
 _READ = ("GET", "HEAD")
-_OPERATION = ("/health", "/ready")
+_OPERATION = ("/health", "/ready", "/metrics")
 #: The routes by the key of a path (``_split``). The paths of Anthropic and OpenAI may have any base URL: their SDKs add
 #: the version to it, while DSPy and the AI SDK expect it there.
 _ROUTES = {

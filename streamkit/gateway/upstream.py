@@ -195,9 +195,12 @@ class Exchange:
         upstream_model: the upstream's.
         calls: the number of tool calls in the response.
         usage: the tokens of the response, if they are known.
+        cost: US dollars of the response, if ``Gateway(price=)`` or metrics are on and it is known.
         error: what failed; None if nothing did.
+        error_codes: the number, the provider and the code (or the kind) of each upstream that failed.
         disconnected: the client disconnected before the end.
         changes: a sentence for each thing of the request or the response that was changed or left out.
+        first_byte: the seconds from the request to the first byte of its response, heartbeats aside; None without one.
         seconds: the time from the request to the end of the response.
     """
 
@@ -214,9 +217,12 @@ class Exchange:
     upstream_model: str | None = None
     calls: int = 0
     usage: Usage | None = None
+    cost: float | None = None
     error: str | None = None
+    error_codes: Sequence[tuple[int, str, str]] = ()
     disconnected: bool = False
     changes: Sequence[str] = ()
+    first_byte: float | None = None
     seconds: float = 0.0
 
 
