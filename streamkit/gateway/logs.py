@@ -89,6 +89,7 @@ class LogFormatter(logging.Formatter):
         failure = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else None)
         if self._as_json:
             line: dict[str, Any] = {"time": time, "level": record.levelname.lower(), "logger": record.name}
+            line["process"] = record.process
             line["message"] = self._clean(record.getMessage())
             if exchange is not None:
                 line |= self._fields(exchange) if is_end else {"request_id": exchange.request_id}

@@ -316,6 +316,7 @@ def test_a_line_as_json():
     (line,) = written(exchange, as_json=True)
     found = json.loads(line)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))
+    assert found.pop("process") == os.getpid()
     assert found.pop("message").startswith("502  POST  /v1/messages/")
     assert len(found.pop("path")) == 203
     assert found == {
