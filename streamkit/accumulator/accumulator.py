@@ -111,7 +111,9 @@ class Accumulator:
             if len(others) + 1 >= MAX_CHOICES:
                 self.state.report_limit(f"more than {MAX_CHOICES} choices")
                 if self._refused_choice is None:
-                    self._refused_choice = Accumulator(self.state.provider_name, self.state.traits).choice(0)
+                    nothing = Limits(calls=0, text=0)
+                    refused = Accumulator(self.state.provider_name, self.state.traits, limits=nothing)
+                    self._refused_choice = refused.first_choice
                 return self._refused_choice
             choice = others[index] = Choice(self.state, index)
             self.state.other_texts += (choice.join_parts,)

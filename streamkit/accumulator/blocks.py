@@ -327,6 +327,7 @@ class ToolCallBuilder:
             if isinstance(value, list):
                 metadata[name] = list(value)  # it may grow
         self._final = final = self._create_value(state, metadata)
+        self._parsed = None  # a turn may have many calls
         return final
 
     @property
@@ -355,8 +356,8 @@ class ToolCallBuilder:
         partial: dict[str, Any] = {}
         if self.kind == "custom":
             arguments = text if state == "complete" else None
-        elif state == "complete" and parsed is not None:
-            arguments = partial = parsed.arguments or {}
+        elif state == "complete" and parsed is not None and parsed.arguments is not None:
+            arguments = partial = parsed.arguments
         elif text:
             is_restated = parsed is not None and len(text) < self.size
             if is_restated:
@@ -437,7 +438,7 @@ class Block:
         self.number: int = number  # its place among the blocks of its choice
         self.key: Hashable = key
         self.detail: Any = detail  # the kind of reasoning, the ServerCall, or a file's (media_type, data, url)
-        self.parts: list[str] = _NO_PARTS if kind == "call" else []
+        self.parts: list[str] = _NO_PARTS if kind in ("call", "opaque") else []
         self.joined: int = 0  # the first parts, each of which was joined from many
         self.metadata: dict[str, Any] | None = None
         self.citations: list[Any] | None = None

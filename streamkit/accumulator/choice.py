@@ -85,9 +85,7 @@ class Choice:
         self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
         self._open_reasoning: Block | None = None  # the same for reasoning
         self._first_text: Block | None = None  # the first that is not empty
-        self._last_text: Block | None = (
-            None  # the last that is not: gets the citations (Gemini ends in a signed empty one)
-        )
+        self._last_text: Block | None = None  # the last that is not: gets the citations (Gemini ends in an empty one)
         self.early_citations: list[Any] | None = None  # citations before any text, for the first text block
 
     # ---------------------------------------------------------------- the sink
@@ -352,7 +350,10 @@ class Choice:
         """Implement ``ChoiceSink.provider_block``."""
         if self._state.refuses(raw):
             return
-        self.open_block("opaque", None).add_raw(raw)
+        block = self._last  # a frame may have many, which would take several times their memory as blocks
+        if block is None or block.kind != "opaque" or block.metadata is not None or not self._state.keep(OBJECT_SIZE):
+            block = self.open_block("opaque", None)
+        block.add_raw(raw)
         self._state.events.append(Unknown(raw, self.index, is_block=True))
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
@@ -436,8 +437,8 @@ class Choice:
         confirmed = confirmed or finish is not None
         if tracker is not None:
             tracker.end_all()
-            is_cut_short = finish_row(finish).is_cut_short
-            tracker.close(confirmed=confirmed, is_cut_short=is_cut_short, last_call=self._last_call)
+            is_cut = finish_row(finish).is_cut_short
+            tracker.close(confirmed=confirmed, is_cut_short=is_cut, last_call=self._last_call)
         if self.early_citations:  # of a response without text
             self.open_block("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".

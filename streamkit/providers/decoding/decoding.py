@@ -40,7 +40,6 @@ __all__ = [
     "coerce",
     "compact_json",
     "convert",
-    "decode",
     "error_message",
     "excerpt",
     "frame_error",
@@ -87,32 +86,8 @@ _encode_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), de
 _POSITION = re.compile(r"\[\d+\]")
 
 
-def decode(decoder: msgspec.json.Decoder[Chunk], data: bytes, sink: Sink) -> Chunk | None:
-    """Return the chunk of one frame; None if it contains none, after reporting the reason to the sink.
-
-    A frame that is no JSON is a protocol error; JSON that is no object is an unknown chunk.
-    """
-    try:
-        return decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        if not data.strip():  # "data:" alone, which some gateways send to keep the connection
-            return None
-    except RecursionError:
-        sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data)))
-        return None
-    try:
-        value = read_json(data)
-    except RecursionError:
-        sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data)))
-        return None
-    except ValueError as error:
-        sink.fail(StreamError("protocol_error", f"a frame is no JSON ({error})", raw=excerpt(data)))
-        return None
-    return _coerce_chunk(value, decoder.type, sink)
-
-
 def convert(data: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | None:
-    """Return the chunk of a dict: the same as ``decode`` for input that is plain data."""
+    """Return the chunk of plain data; None if it is no object, which is reported as an unknown chunk."""
     try:
         return msgspec.convert(data, chunk_type)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):

@@ -69,6 +69,7 @@ class OllamaParser:
             return
         message = line.message
         if line.done or message.tool_calls:
+            del line, message  # many calls take 20 times their bytes, and would do so twice
             self._parse_slow(data)
             return
         if line.model != self._model:
