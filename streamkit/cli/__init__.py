@@ -9,19 +9,32 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import shutil
+import sys
 import textwrap
+import traceback
 from collections.abc import Sequence
-from functools import partial
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from streamkit.cli import chat, convert, demo, gateway, inspect, key, normalize, report, tap
-from streamkit.cli.exit_codes import exit_code_of
-from streamkit.cli.terminal import protected
+from streamkit.cli.terminal import OutputError, escape_line, protected
+from streamkit.errors import UsageError
+from streamkit.values.redaction import redact
 
 __all__ = ["main"]
 
+#: The extra that installs a package which a command needs.
+_EXTRAS = {
+    "rich": "cli",
+    "httpx": "cli",
+    "starlette": "cli",
+    "uvicorn": "cli",
+    "aiohttp": "gateway",
+    "prometheus_client": "metrics",
+}
 _COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "normalize": normalize,
@@ -46,7 +59,40 @@ def _run(argv: Sequence[str] | None) -> int:
     # The commands print what fails themselves; without a handler Python writes the log to the terminal too.
     for name in ("streamkit", "uvicorn"):
         logging.getLogger(name).addHandler(logging.NullHandler())
-    return exit_code_of(options.command, partial(_COMMANDS[options.command].run, options))
+    try:
+        code: int = _COMMANDS[options.command].run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+    except OutputError as error:
+        with suppress(OSError, ValueError):  # what is still in the buffer must not fail again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error.error, BrokenPipeError):
+            return 0  # the reader of the output has closed it (`| head`)
+        with suppress(OutputError):  # it may be standard error
+            _report(options.command, str(error))
+        return 1
+    except UsageError as error:
+        _report(options.command, str(error))
+        return 2
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        install = f"pip install 'streamkit[{_EXTRAS[missing]}]'"
+        _report(options.command, f"needs {missing}, which is not installed: {install}", between=" ")
+        return 2
+    except Exception:
+        # Printed here and not by the interpreter, which would not escape what the exception quotes.
+        print(redact(traceback.format_exc()), file=sys.stderr, end="")
+        return 1
+    return code
+
+
+def _report(command: str, message: str, between: str = ": ") -> None:
+    """Print an error as one line."""
+    print(f"streamkit {command}{between}{escape_line(redact(message))}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

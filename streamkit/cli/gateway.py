@@ -14,19 +14,22 @@ their first event:
 
 With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own, with --keys
 one of a file; without either only this computer is served. With --store the state of open conversations outlasts a
-restart, and workers share it; what clients carry of it is signed with a key in the store, or in the variable
+restart, and --workers share it; what clients carry of it is signed with a key in the store, or in the variable
 STREAMKIT_GATEWAY_STATE_KEY. Ctrl-C lets open responses end.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import os
 import re
+import secrets
+import socket
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,29 +37,32 @@ from urllib.parse import urlsplit
 
 from streamkit import providers
 from streamkit.cli.connection import base_address, find_key, read_key, request_headers
-from streamkit.cli.gateway_process import GatewaySettings, allow_open_files, serve_gateway
 from streamkit.cli.serving import (
     TAP_PORT,
     add_connection_arguments,
     add_record_argument,
+    address_of,
     connection_limits,
     is_loopback,
     listen,
     logged,
     observation,
     port_number,
+    reloading,
+    serve_until_signal,
     terminated_in_order,
 )
 from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import Endpoint
 from streamkit.reading.time_limits import check_seconds
+from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
-
-    from streamkit.gateway import GatewayLimits, Upstream
+    from streamkit.cli.joined_head import ConnectionLimits
+    from streamkit.gateway import GatewayLimits
 
 __all__ = [
+    "COLLECTIONS",
     "ConfiguredUpstream",
     "configure",
     "configure_upstream",
@@ -223,6 +229,10 @@ def _read_table(table: Any, first_event_timeout: float | None) -> ConfiguredUpst
 _KEY_VARIABLE = "STREAMKIT_GATEWAY_KEY"
 _STATE_KEY_VARIABLE = "STREAMKIT_GATEWAY_STATE_KEY"
 _PORT = 8700
+_FILES = 8192  # enough for the most responses that the gateway serves at the same time
+#: The thresholds of Python's garbage collection. By the usual ones a body of 100,000 messages has 16 full collections,
+#: each of which stops all requests, the last one for 1.7 s; together they take more than half of its time.
+COLLECTIONS = (10_000, 20, 50)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -268,28 +278,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser)
     usage = "any limit of requests by its name in GatewayLimits, such as silence=5; repeat it for more"
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=N", help=usage)
-    for option, metavar, name, meaning in (
-        ("--max-requests", "N", "requests", "responses that are open at the same time; one more gets 503 (1000)"),
-        ("--max-body", "BYTES", "body", "the size of a request's body, also decompressed; above it 413 (64 MiB)"),
+    for name, metavar, usage in (
+        ("requests", "N", "responses that are open at the same time; one more gets 503 (1000)"),
+        ("body", "BYTES", "the size of a request's body, also decompressed; above it 413 (64 MiB)"),
     ):
-        parser.add_argument(
-            option, action="append", dest="limit", metavar=metavar, type=partial(_limit, name), help=meaning
-        )
+        kind = f"{name}={{}}".format
+        parser.add_argument(f"--max-{name}", action="append", dest="limit", metavar=metavar, type=kind, help=usage)
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
-    parser.add_argument(
-        "--keys",
-        metavar="FILE",
-        help="refuse clients without a key of this TOML file, which `streamkit key` makes; SIGHUP reads it again",
-    )
-    parser.add_argument(
-        "--metrics", action="store_true", help="metrics for Prometheus at /metrics, for a key that may read them"
-    )
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that serve, which need a --store (1)"
-    )
-    parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="the form of the lines of the log (text)"
-    )
+    usage = "refuse clients without a key of this TOML file, which `streamkit key` makes; SIGHUP reads it again"
+    parser.add_argument("--keys", metavar="FILE", help=usage)
+    usage = "metrics for Prometheus at /metrics, for a key that may read them"
+    parser.add_argument("--metrics", action="store_true", help=usage)
+    usage = "processes that serve, which need a --store (1)"
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help=usage)
+    usage = "the form of the lines of the log (text)"
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help=usage)
     parser.add_argument(
         "--store",
         metavar="ADDRESS",
@@ -303,6 +306,7 @@ def run(options: argparse.Namespace) -> int:
     import anyio
 
     from streamkit.cli.terminal import Notes
+    from streamkit.cli.workers import run_workers, worker_socket
 
     upstreams = _upstreams(options)
     key = read_key(_KEY_VARIABLE)
@@ -313,77 +317,44 @@ def run(options: argparse.Namespace) -> int:
     if not options.require_key and options.keys is None and not is_loopback(options.host):
         message = "can be reached by other computers: give --require-key as well, or --keys FILE"
         raise UsageError(f"{options.host!r} {message}")
-    _check_workers(options)
-    settings = GatewaySettings(
-        create_upstreams=partial(_create_upstreams, upstreams),
-        key=key if options.require_key else None,
-        keys=options.keys,
-        metrics=options.metrics,
-        state_keys=(read_key(_STATE_KEY_VARIABLE) or "").split(),
-        limits=request_limits(options.limit),
-        connections=connection_limits(options),
-        store=options.store,
-    )
-    allow_open_files()
-    hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *settings.state_keys]
-    notes = Notes(secrets=hidden)
-    has_uvloop = find_spec("uvloop") is not None  # not on Windows
-
-    def serve(is_first: bool = True) -> int:
-        """Serve in this process."""
+    _check_workers(options.workers, options.store, options.tap)
+    connections, state_keys = connection_limits(options), (read_key(_STATE_KEY_VARIABLE) or "").split()
+    settings: dict[str, Any] = {
+        "key": key if options.require_key else None,
+        "keys": options.keys,
+        "metrics": options.metrics,
+        "limits": request_limits(options.limit),
+        "state_key": state_keys or (None if options.store is not None else secrets.token_bytes(32)),
+        "store": options.store,
+    }
+    _allow_open_files()
+    hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *state_keys]
+    worker = worker_socket()
+    listening, is_first = worker or (listen(options.host, options.port), True)
+    with listening, logged(Notes(secrets=hidden), as_json=options.log_format == "json") as report:
+        if options.workers > 1 and worker is None:
+            return run_workers(options.workers, listening, report, reloads=options.keys is not None)
         with terminated_in_order(), observation(options.tap, options.record, hidden, report) as observer:
-            is_observed = options.tap is not None or options.record is not None
-            arguments = settings, listening, observer if is_observed else None, report, is_first
-            anyio.run(serve_gateway, *arguments, backend_options={"use_uvloop": has_uvloop})
-        return 0
-
-    listening = listen(options.host, options.port)
-    with listening, logged(notes, as_json=options.log_format == "json") as report:
-        if options.workers == 1:
-            return serve()
-        from streamkit.cli.exit_codes import exit_code_of
-        from streamkit.cli.workers import run_workers, shared_metrics
-
-        def work(is_first: bool) -> int:
-            return exit_code_of("gateway", partial(serve, is_first))
-
-        with shared_metrics(options.metrics) as on_end:
-            return run_workers(options.workers, work, report, reloads=options.keys is not None, on_end=on_end)
+            settings["observer"] = None if options.tap is None and options.record is None else observer
+            arguments = upstreams, settings, listening, report, connections, is_first
+            has_uvloop = find_spec("uvloop") is not None  # not on Windows
+            anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
+    return 0
 
 
-def _check_workers(options: argparse.Namespace) -> None:
-    """Raise a ``UsageError`` if several workers cannot work."""
-    if options.workers < 1:
-        raise UsageError(f"--workers must be at least 1, not {options.workers}")
-    if options.workers == 1:
-        return
-    if not hasattr(os, "fork"):
-        raise UsageError("--workers needs a system with fork, such as Linux: start several gateways behind a proxy")
-    if options.store is None:
+def _check_workers(count: int, store: str | None, tap: int | None) -> None:
+    """Raise a ``UsageError`` if so many workers cannot work."""
+    if count < 1:
+        raise UsageError(f"--workers must be at least 1, not {count}")
+    if count > 1 and not hasattr(os, "posix_spawn"):
+        raise UsageError("--workers needs a system such as Linux: start several gateways behind a proxy")
+    if count > 1 and store is None:
         raise UsageError(
             "--workers needs a store that all workers share, since the next request of a conversation may come to"
             " another one: give --store as well, a SQLite file or redis://..."
         )
-    if options.tap is not None:
+    if count > 1 and tap is not None:
         raise UsageError("--tap shows the requests of one process: give --workers 1, or --record DIR")
-
-
-def _create_upstreams(upstreams: Sequence[ConfiguredUpstream], client: ClientSession) -> list[Upstream]:
-    """Return the upstreams, asked by an HTTP client."""
-    from streamkit.cli.upstream_client import ask_over_http
-    from streamkit.gateway import Upstream
-
-    return [
-        Upstream(
-            provider=upstream.provider,
-            ask=ask_over_http(client, upstream.address, request_headers(upstream.endpoint, upstream.key)),
-            endpoint=upstream.address,
-            models=upstream.models,
-            first_event_timeout=upstream.first_event_timeout,
-            secrets=[upstream.key or ""],
-        )
-        for upstream in upstreams
-    ]
 
 
 def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
@@ -403,6 +374,57 @@ def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
     if not upstreams:
         raise UsageError("there is no upstream: give --provider NAME, --upstream PROVIDER or --config FILE")
     return upstreams
+
+
+async def _serve(
+    upstreams: Sequence[ConfiguredUpstream],
+    settings: Mapping[str, Any],
+    listening: socket.socket,
+    report: Callable[[str], None],
+    connections: ConnectionLimits,
+    is_first: bool,
+) -> None:
+    """Serve on a socket until a signal; *settings* are arguments of ``Gateway``."""
+    from streamkit.cli.terminal import OutputError
+    from streamkit.cli.upstream_client import ask_over_http, open_client
+    from streamkit.gateway import Gateway, Upstream
+    from streamkit.gateway.logs import log_exchange
+    from streamkit.gateway.store import StoreUnavailable
+
+    async with open_client() as client:
+        gateway = Gateway(
+            *(
+                Upstream(
+                    provider=upstream.provider,
+                    ask=ask_over_http(client, upstream.address, request_headers(upstream.endpoint, upstream.key)),
+                    endpoint=upstream.address,
+                    models=upstream.models,
+                    first_event_timeout=upstream.first_event_timeout,
+                    secrets=[upstream.key or ""],
+                )
+                for upstream in upstreams
+            ),
+            observe=log_exchange,
+            **settings,
+        )
+        try:
+            await gateway.start()
+        except StoreUnavailable as problem:
+            raise UsageError(f"--store {redact(settings['store'])} cannot be used: {problem.__cause__}") from None
+        first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
+        if is_first:
+            report(f"streamkit gateway: {address_of(listening)} asks {first}")
+            with contextlib.suppress(OutputError):  # a reader may want the address alone
+                for number, other in enumerate(others, 2):
+                    report(f"upstream {number}, if those before it fail: {other}")
+                if settings["store"] is None:
+                    report("a restart drops the state of open conversations: --store FILE keeps it")
+        gc.set_threshold(*COLLECTIONS)
+        try:
+            with reloading(gateway.reload_keys if settings["keys"] is not None else None):
+                await serve_until_signal(gateway, listening, report, connections)
+        finally:
+            await gateway.aclose()
 
 
 def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
@@ -434,8 +456,14 @@ def request_limits(pairs: Sequence[str]) -> GatewayLimits:
     return replace(usual, **given)
 
 
-def _limit(name: str, text: str) -> str:
-    """Return a number of the command line as ``--limit`` takes it."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"it takes a number, not {text!r}")
-    return f"{name}={text}"
+def _allow_open_files() -> None:
+    """Raise the limit of open files: a response has two connections, and the usual limit is 1,024 files."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -1,150 +1,101 @@
 """Several processes that serve one socket: ``streamkit gateway --workers N``.
 
-This process starts the workers, passes signals on to them, and starts another one for each that ends unexpectedly. It
-serves nothing and has no event loop, so that it can fork at any time. A worker is in a process group of its own: Ctrl-C
-of a terminal reaches all processes of a group, and a second one, which this process passes on, would end responses that
-are open. The workers end with this process, however it ends: each waits for the end of a pipe.
+This process serves nothing. It runs its own command once for each worker, which gets the socket, passes signals on, and
+starts another worker for each that ends unexpectedly. A worker is in a process group of its own: Ctrl-C of a terminal
+reaches all processes of a group, and a second one, which this process passes on, would end open responses. The workers
+end with this process, however it ends: then a pipe ends that each of them reads.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import NoReturn
+from collections.abc import Callable
+from contextlib import suppress
 
-from streamkit.cli.exit_codes import WRONG_USE
+__all__ = ["run_workers", "worker_socket"]
 
-__all__ = ["run_workers", "shared_metrics"]
-
+_VARIABLE = "STREAMKIT_GATEWAY_WORKER"  # of a worker: its number, and the files of the socket and of the pipe
+_REFUSED = 2  # the exit code of a command that cannot work
 _SHORT = 1.0  # seconds; a worker that ends sooner is started again after as much time
 
 
-def run_workers(
-    count: int,
-    work: Callable[[bool], int],
-    report: Callable[[str], None],
-    *,
-    reloads: bool,
-    on_end: Callable[[int], None] | None = None,
-) -> int:
-    """Run workers until a signal; return the exit code, or raise what the signal raises in a process without workers.
+def worker_socket() -> tuple[socket.socket, bool] | None:
+    """Return the socket of this worker, and whether it is the first one; None in a process that is no worker."""
+    if (given := os.environ.get(_VARIABLE)) is None:
+        return None
+    number, listening, pipe = map(int, given.split())
 
-    Args:
-        count: the number of workers.
-        work: serves in a worker, and returns its exit code; with True in the first one.
-        report: takes a line about a worker that has ended.
-        reloads: SIGHUP is passed on to the workers; else it ends this process, as usual.
-        on_end: called with the id of each process that has ended.
+    def end_with_parent() -> None:
+        os.read(pipe, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
 
-    Raises:
-        KeyboardInterrupt: Ctrl-C, when all workers have ended.
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    return socket.socket(fileno=listening), number == 0
+
+
+def run_workers(count: int, listening: socket.socket, report: Callable[[str], None], *, reloads: bool) -> int:
+    """Run workers until a signal; return the exit code, or raise KeyboardInterrupt after Ctrl-C.
+
+    SIGHUP is passed on if a worker *reloads* by it; else it ends this process, as usual.
     """
     began: dict[int, float] = {}  # the time of each worker by its process
     received: list[int] = []  # signals that end
-    lifeline, held = os.pipe()
+    pipe, held = os.pipe()
+    os.set_inheritable(pipe, True)
+    os.set_inheritable(listening.fileno(), True)
     code = 0
 
     def pass_on(number: int, frame: object) -> None:
-        if number != getattr(signal, "SIGHUP", None):
-            received.append(number)
+        received.extend([] if number == signal.SIGHUP else [number])
         for process in began:
             with suppress(ProcessLookupError):
                 os.kill(process, number)
 
-    def start(*, is_first: bool = False) -> None:
-        with _blocked(signals):  # a signal between both statements would not reach the worker
-            process = os.fork()
-            if process == 0:
-                os.close(held)
-                _run_worker(work, is_first, lifeline, signals)
-            began[process] = time.monotonic()
+    def start(number: int) -> None:
+        worker = {
+            _VARIABLE: f"{number} {listening.fileno()} {pipe}",
+            "PROMETHEUS_MULTIPROC_DIR": folder,  # read by prometheus-client, if there are metrics
+        }
+        command = [sys.executable, *sys.orig_argv[1:]]
+        process = os.posix_spawn(sys.executable, command, {**os.environ, **worker}, setpgroup=0)
+        began[process] = time.monotonic()
+        if received:  # meanwhile
+            os.kill(process, signal.SIGTERM)
 
     signals = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if reloads else [])]
     before = {number: signal.signal(number, pass_on) for number in signals}
-    try:
-        for index in range(count):
-            start(is_first=index == 0)
+    with tempfile.TemporaryDirectory(prefix="streamkit-metrics-") as folder:
+        for number in range(count):
+            start(number)
         while began:
             process, status = os.waitpid(-1, 0)
-            seconds = time.monotonic() - began.pop(process, 0.0)
-            if on_end is not None:
-                on_end(process)
+            seconds, ended = time.monotonic() - began.pop(process, 0.0), os.waitstatus_to_exitcode(status)
+            with suppress(ModuleNotFoundError):
+                from prometheus_client.multiprocess import mark_process_dead
+
+                mark_process_dead(process, folder)  # type: ignore[no-untyped-call] # its gauges; counters never fall
             if received:
                 continue
-            ended = os.waitstatus_to_exitcode(status)
-            if ended == WRONG_USE:  # all others end likewise, and have reported why
+            if ended == _REFUSED:  # all others end likewise, and have reported why
                 code = ended
                 pass_on(signal.SIGTERM, None)
                 continue
             reason = f"signal {signal.Signals(-ended).name}" if ended < 0 else f"exit code {ended}"
             report(f"worker {process} has ended by {reason}: another one is started")
-            if seconds < _SHORT:
-                time.sleep(_SHORT)
+            time.sleep(_SHORT if seconds < _SHORT else 0)
             if not received:
-                start()
-    finally:
-        os.close(held)
-        os.close(lifeline)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+                start(count)
+    os.close(held)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     if code == 0 and signal.SIGTERM in received:
         signal.raise_signal(signal.SIGTERM)
     if code == 0 and signal.SIGINT in received:
         raise KeyboardInterrupt
     return code
-
-
-@contextmanager
-def shared_metrics(is_on: bool) -> Iterator[Callable[[int], None] | None]:
-    """Let workers count in files that all of them read; yield what removes the gauges of one that has ended.
-
-    Counters stay, so that none of them falls.
-    """
-    if not is_on:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="streamkit-metrics-") as folder:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # read when prometheus-client is imported, below
-
-        def remove_gauges(process: int) -> None:
-            from prometheus_client.multiprocess import mark_process_dead
-
-            mark_process_dead(process, folder)  # type: ignore[no-untyped-call]
-
-        try:
-            yield remove_gauges
-        finally:
-            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
-
-
-@contextmanager
-def _blocked(signals: list[signal.Signals]) -> Iterator[None]:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-
-
-def _run_worker(work: Callable[[bool], int], is_first: bool, lifeline: int, signals: list[signal.Signals]) -> NoReturn:
-    """Serve in the forked process, and end it."""
-    code = 1
-    try:
-        os.setpgid(0, 0)
-        for number in signals:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-        threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-        code = work(is_first)
-    finally:
-        os._exit(code)  # without what this process has begun before it has forked
-
-
-def _end_with_parent(lifeline: int) -> None:
-    os.read(lifeline, 1)
-    os.kill(os.getpid(), signal.SIGTERM)

@@ -93,6 +93,7 @@ def no_keys(monkeypatch):
         (["--workers", "0"], "--workers must be at least 1, not 0"),
         (["--workers", "2"], "--workers needs a store that all workers share"),
         (["--workers", "2", "--store", "x.db", "--tap"], "--tap shows the requests of one process"),
+        (["--max-body", "1m"], "--limit takes NAME=N with a name of path"),
         (["--max-requests", "0"], "requests must be at least 1, not 0"),
         (["--max-body", "1000000000"], "bodies must be at least four times body"),
     ],
@@ -235,7 +236,7 @@ def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--port", "70000"], ["--max-body", "1m"], ["--model", "m", "--model-map", "a=b"]]
+    "arguments", [["--port", "70000"], ["--log-format", "xml"], ["--model", "m", "--model-map", "a=b"]]
 )
 def test_arguments_are_checked(capsys, arguments):
     with pytest.raises(SystemExit) as stopped:

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit import providers
-from streamkit.cli.gateway_process import COLLECTIONS
+from streamkit.cli.gateway import COLLECTIONS
 from streamkit.errors import UsageError
 from streamkit.events import Finished, ResponseStarted, Text
 from streamkit.gateway import Exchange, Gateway, GatewayLimits, Upstream, UpstreamRequest, bodies, routes
