@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["UNREADABLE_FILE", "UNREADABLE_SUMMARY", "words_of"]
+from streamkit.history.content import UNREADABLE_FILE, UNREADABLE_SUMMARY
 
-#: What the words have that only tell that something is lost.
-UNREADABLE_FILE: Final = "which cannot be read here"
-UNREADABLE_SUMMARY: Final = "The conversation before this was replaced by a summary"
+__all__ = ["words_of"]
+
 
 _NAMES: Final = (
     *("title", "name", "filename", "source", "context", "text", "transcript", "content", "data"),

@@ -26,9 +26,15 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, WORDS, CacheMark
+from streamkit.history.content import (
+    CACHE_BREAKPOINT,
+    UNPAIRED_BLOCKS,
+    UNREADABLE_FILE,
+    UNREADABLE_SUMMARY,
+    WORDS,
+    CacheMark,
+)
 from streamkit.history.tool_results import ResultPart
-from streamkit.history.words import UNREADABLE_FILE, UNREADABLE_SUMMARY
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
 from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
