@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 from time import monotonic
 from typing import Any
 
@@ -32,7 +32,9 @@ from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLi
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
+from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
+from streamkit.gateway.strictness import meaning_changes
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
@@ -72,6 +74,7 @@ class Gateway:
         store: where the state of calls and the responses are kept that later requests refer to: a `Store`, the path of
             a SQLite file, ``postgresql://...`` or ``redis://...``. Several workers need one that they share. None for
             the memory of this process, up to ``limits.stored``.
+        strict: refuse a request, with status 400, whose meaning no upstream can have unchanged.
 
     Raises:
         UsageError: there is no upstream, or something else, or a key is too short.
@@ -86,6 +89,7 @@ class Gateway:
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
+        strict: bool = False,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
@@ -100,6 +104,7 @@ class Gateway:
         self._state = GatewayState(
             *(upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             has_state_key=state_key is not None or store is None,
+            strict=strict,
         )
         self._report = report
 
@@ -178,6 +183,7 @@ class GatewayState:
         carried: the keys and the limit of carried state.
         bodies: the bodies of the requests that have not ended.
         entries: those of the clients in the store.
+        strict: a request whose meaning would change is refused.
         has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
         open_requests: the services whose response has not ended.
     """
@@ -191,6 +197,7 @@ class GatewayState:
     bodies: Bodies
     entries: OwnEntries
     has_state_key: bool
+    strict: bool
     open_requests: set[Service] = field(default_factory=set)
 
     async def load_state_key(self) -> None:
@@ -378,6 +385,8 @@ class Service:
                     error = turn.error or writer.error
                     if error is not None and exchange.error is None and not exchange.disconnected:
                         exchange.error = gateway.clean(replies.error_sentence(error))
+                if exchange.changes:
+                    _log.info("%s changed: %s", exchange.request_id, exchange.changes)
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
@@ -407,6 +416,11 @@ class Service:
             exchange.upstream, exchange.provider = position, attempt.target.name
             exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
             is_last = position == len(gateway.upstreams)
+            if gateway.strict and (changed := meaning_changes(attempt.changes)):
+                failures.append(f"{attempt.target.name}: this gateway is strict: {'; '.join(changed)}")
+                if is_last:
+                    raise UsageError(failures[-1])
+                continue
             has_begun = False
             async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
                 async for part in parts:
@@ -447,7 +461,8 @@ class Service:
         if value is not None and is_header_value(value):
             self._exchange.request_id = value
         limits = limit_headers(attempt.client, attempt.target, given)
-        return {**limits, attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        request_id = {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        return {**limits, **request_id, "x-streamkit-changes": str(len(attempt.changes))}
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""
@@ -470,28 +485,3 @@ class Service:
         if self._exchange.method == "HEAD":
             response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
         await response(self._scope, self._receive, self._send)
-
-
-def open_store(store: Store | str | PathLike[str]) -> Store:
-    """Return a store; nothing is connected yet.
-
-    Args:
-        store: a store, which is returned, or its address: the path of a SQLite file, ``postgresql://...`` or
-            ``redis://...`` (``rediss://``, ``valkey://``, ``unix://``).
-
-    Raises:
-        UsageError: it is none of these.
-        ModuleNotFoundError: the address needs an extra that is not installed.
-    """
-    if not isinstance(store, (str, PathLike)):
-        if missing := [name for name in ("get", "renew", "put", "add", "aclose") if not hasattr(store, name)]:
-            raise UsageError(f"store must be a Store or an address, and {type(store).__name__} has no {missing[0]!r}")
-        return store
-    address = fspath(store)
-    if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
-        from streamkit.gateway.redis_store import RedisStore
-
-        return RedisStore(address)
-    from streamkit.gateway.database_store import DatabaseStore
-
-    return DatabaseStore(address)
