@@ -51,7 +51,7 @@ def serve_gateway(
                 state_key=state_key,
                 store=store,
                 strict=strict,
-                report=None if reports is None else reports.append,
+                observe=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
             server.append(uvicorn.Server(config))
