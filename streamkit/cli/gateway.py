@@ -284,6 +284,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         kind = f"{name}={{}}".format
         parser.add_argument(f"--max-{name}", action="append", dest="limit", metavar=metavar, type=kind, help=usage)
+    parser.add_argument("--strict", action="store_true", help="refuse requests whose meaning an upstream cannot have")
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
     usage = "refuse clients without a key of this TOML file, which `streamkit key` makes; SIGHUP reads it again"
     parser.add_argument("--keys", metavar="FILE", help=usage)
@@ -326,6 +327,7 @@ def run(options: argparse.Namespace) -> int:
         "limits": request_limits(options.limit),
         "state_key": state_keys or (None if options.store is not None else secrets.token_bytes(32)),
         "store": options.store,
+        "strict": options.strict,
     }
     _allow_open_files()
     hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *state_keys]

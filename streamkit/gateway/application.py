@@ -37,6 +37,7 @@ from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_moun
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
 from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
+from streamkit.gateway.strictness import meaning_changes
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange, is_header_value, limit_headers
@@ -81,6 +82,7 @@ class Gateway:
         store: where the state of calls and the responses are kept that later requests refer to: a `Store`, the path of
             a SQLite file, ``postgresql://...`` or ``redis://...``. Several workers need one that they share. None for
             the memory of this process, up to ``limits.stored``.
+        strict: refuse a request, with status 400, whose meaning no upstream can have unchanged.
 
     Raises:
         UsageError: there is no upstream, or something else, or a key is too short; or see ``access.read_keys``.
@@ -99,6 +101,7 @@ class Gateway:
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
+        strict: bool = False,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
@@ -116,6 +119,7 @@ class Gateway:
             *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             has_state_key=state_key is not None or store is None,
             price=known_price if price is None and metrics else price,
+            strict=strict,
         )
         self._observe = observe
         self._metrics = import_module("streamkit.gateway.metrics").Metrics(upstreams) if metrics else None
@@ -384,6 +388,8 @@ class Service:
                         exchange.error = gateway.clean(replies.error_sentence(error))
                         code = exchange.upstream, attempt.target.name, error.code or error.kind
                         exchange.error_codes = [*exchange.error_codes, code]
+                if exchange.changes:
+                    _log.info("%s changed: %s", exchange.request_id, exchange.changes)
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
@@ -413,6 +419,11 @@ class Service:
             exchange.upstream, exchange.provider = position, attempt.target.name
             exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
             is_last = position == len(gateway.upstreams)
+            if gateway.strict and (changed := meaning_changes(attempt.changes)):
+                failures.append(f"{attempt.target.name}: this gateway is strict: {'; '.join(changed)}")
+                if is_last:
+                    raise UsageError(failures[-1])
+                continue
             has_begun = False
             async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
                 async for part in parts:
@@ -456,7 +467,8 @@ class Service:
         if value is not None and is_header_value(value):
             self._exchange.request_id = value
         limits = limit_headers(attempt.client, attempt.target, given)
-        return {**limits, attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        request_id = {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        return {**limits, **request_id, "x-streamkit-changes": str(len(attempt.changes))}
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""

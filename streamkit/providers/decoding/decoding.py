@@ -46,6 +46,7 @@ __all__ = [
     "has_value",
     "json_or_placeholder",
     "parse_json_or_text",
+    "read_counts",
     "read_json",
     "report_unknown_fields",
 ]
@@ -215,6 +216,15 @@ def as_integer(value: Any) -> int | None:
         value = int(value)
     # No count and no status is larger, and a number of thousands of digits has no text.
     return value if -(2**63) < value < 2**64 else None
+
+
+def read_counts(fields: dict[str, Any], names: tuple[str, ...]) -> list[int | None]:
+    """Return leaves of an object as integers, each as ``as_integer`` does."""
+    counts: list[int | None] = []
+    for name in names:
+        count = fields.get(name)
+        counts.append(count if count is None else as_integer(count))
+    return counts
 
 
 def compact_json(value: Any) -> str:

@@ -41,6 +41,7 @@ from streamkit.values.media import sniff_base64_type
 __all__ = ["OllamaParser", "create_parser"]
 
 _decode = DECODER.decode
+_LONGEST_DELTA = 200  # bytes of a line that is decoded as a delta: most with calls or the end are longer
 
 
 def create_parser(sink: Sink, traits: Traits) -> OllamaParser:
@@ -62,6 +63,9 @@ class OllamaParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one line."""
+        if len(data) > _LONGEST_DELTA:
+            self._parse_slow(data)
+            return
         try:
             line = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

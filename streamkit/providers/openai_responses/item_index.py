@@ -217,8 +217,7 @@ class OutputItemIndex:
 
     def find(self, types: Collection[str], item_id: Any, index: Any) -> OutputItem | None:
         """Return the item of one of these types that an event belongs to, or None."""
-        item = self.find_by_id(item_id)
-        if item is not None and item.type in types:
+        if item_id is not None and (item := self.find_by_id(item_id)) is not None and item.type in types:
             return item
         position = as_position(index)
         if position is not None:
