@@ -174,10 +174,10 @@ class Access:
         if authorization[: len(_BEARER)].lower() == _BEARER:
             given.append(authorization[len(_BEARER) :].strip())
         found = None
-        for value in given:
-            hashed = hash_key(value or "")
+        for value in filter(None, given):
+            hashed = hash_key(value)
             for key in self._keys:  # all of them, so that the time does not depend on which one it is
-                if hmac.compare_digest(hashed, key.hash) and value:
+                if hmac.compare_digest(hashed, key.hash):
                     found = Client(key, OwnEntries(self._store, value))
         return found
 

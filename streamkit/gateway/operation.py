@@ -48,11 +48,12 @@ class Operation:
 
     async def start(self) -> None:
         """Connect the store; see ``Gateway.start``."""
+        self.is_closing = False  # before the store is waited for, since a shutdown may begin meanwhile
         if self._state.has_state_key:
             await self._state.entries.get("start", ["start"])
         else:
             await self._state.load_state_key()
-        self._is_started, self.is_closing = True, False
+        self._is_started = True
 
     async def reply(self, scope: Scope, path: str) -> Response:
         """Return the response to a request of one of the paths of operation."""
