@@ -186,11 +186,15 @@ class Access:
     ) -> Refusal | None:
         """Return why a request must not be sent to an upstream, None if it may be.
 
-        Its model is that of the exchange; OpenRouter's further ones are in the body
-        (https://openrouter.ai/docs/guides/routing/model-fallbacks).
+        Its model is that of the exchange. A body may name further ones: OpenRouter's fallbacks
+        (https://openrouter.ai/docs/guides/routing/model-fallbacks), and models that a tool of the provider asks.
         """
-        others = body.get("models") if isinstance(body, dict) else None
-        for model in (exchange.model, *(others if isinstance(others, list) else ())):
+        fields: Mapping[str, Any] = body if isinstance(body, dict) else {}
+        models, tools = (
+            [*found] if isinstance(found := fields.get(name), list) else [] for name in ("models", "tools")
+        )
+        models += [tool["model"] for tool in tools if isinstance(tool, dict) and "model" in tool]
+        for model in (exchange.model, *models):
             if client is not None and not client.key.allows(model):
                 named = "a request without a model" if model is None else f"the model {redact(str(model)[:200])!r}"
                 return Refusal(f"this key may not ask {named}")
