@@ -32,7 +32,6 @@ class GatewayState:
         entries: those of the clients in the store, without keys or with the only one.
         strict: a request whose meaning would change is refused.
         has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
-        strict: a request whose meaning would change is refused.
         price: returns the cost of a response; None for costs that are not asked.
         open_requests: the services whose response has not ended.
     """
@@ -49,7 +48,6 @@ class GatewayState:
     has_state_key: bool
     strict: bool
     price: Price | None
-    strict: bool
     open_requests: set[object] = field(default_factory=set)
 
     async def load_state_key(self) -> None:
