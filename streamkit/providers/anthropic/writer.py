@@ -26,7 +26,7 @@ from streamkit.providers.writing.encoding import (
     safe_json,
     uncached_input_tokens,
 )
-from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WirePlaces, WriterOptions, paths
 
 __all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
 
@@ -79,6 +79,17 @@ class AnthropicWriter(SequentialWriter):
     """A writer of one message."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("message.model", "model"),
+        calls=paths("content_block", "content.*"),
+        call_types=frozenset({"tool_use"}),
+        finish=paths("delta.stop_reason", "stop_reason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_STOP_REASONS,
+        state=paths("delta.signature", "content_block.signature|data", "content.*.signature|data"),
+        state_types=frozenset({"redacted_thinking", "signature_delta", "thinking"}),
+        terminator=(b"message_stop", b"message_stop", b'{"type":"message_stop"}'),
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
     unwritten_usage: ClassVar[str | None] = INVOCATION_METRICS  # which only Bedrock has
 

@@ -25,7 +25,7 @@ from streamkit.providers.writing.aws_frames import error_event
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import safe_json, uncached_input_tokens
-from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WirePlaces, WriterOptions, paths
 
 __all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
 
@@ -44,6 +44,19 @@ class ConverseWriter(SequentialWriter):
     """A writer of one message. A chunk is ``{name: body}``, as boto3 yields it."""
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        calls=paths("start.toolUse", "output.message.content.*.toolUse"),
+        call_types=frozenset({None}),
+        call_id="toolUseId",
+        finish=paths("stopReason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_STOP_REASONS,
+        state=paths(
+            "delta.reasoningContent.signature|redactedContent",
+            "output.message.content.*.reasoningContent.redactedContent",
+            "output.message.content.*.reasoningContent.reasoningText.signature",
+        ),
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:

@@ -16,7 +16,7 @@ from streamkit.providers.writing import aws_frames
 from streamkit.providers.writing.aws_frames import aws_error_body as error_body
 from streamkit.providers.writing.aws_frames import error_event
 from streamkit.providers.writing.encoding import encode_chunk
-from streamkit.providers.writing.wire_output import ErrorBody, Json, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, Json, WirePlaces, WriterOptions
 
 __all__ = ["InvokeWriter", "create_writer", "error_body", "error_event"]
 
@@ -30,6 +30,7 @@ class InvokeWriter(AnthropicWriter):
     """A writer of one message. Bedrock sends no pings, and an error as an exception."""
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+    places: ClassVar[WirePlaces | None] = None  # its frames contain the events of another wire
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     def send_message_stop(self) -> None:

@@ -19,7 +19,7 @@ from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_output import ErrorBody, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, WirePlaces, WriterOptions, paths
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
@@ -50,6 +50,12 @@ class CohereWriter(SequentialWriter):
     """A writer of one message, which counts its contents, calls and citations from 0 each."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        calls=paths("delta.message.tool_calls", "message.tool_calls.*"),
+        finish=paths("delta.finish_reason", "finish_reason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASONS,
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:

@@ -24,7 +24,15 @@ from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter, WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import (
+    LONGEST_REPEATED,
+    ErrorBody,
+    Json,
+    ServerToolCall,
+    WirePlaces,
+    WriterOptions,
+    paths,
+)
 
 __all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 
@@ -82,6 +90,15 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     call_state: ClassVar[frozenset[str]] = frozenset({SIGNATURE})
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("modelVersion"),
+        choices="candidates",
+        calls=paths("content.parts.*.functionCall|function_call"),
+        finish=paths("candidates.*.finishReason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASONS,
+        state=paths("candidates.*.content.parts.*.thoughtSignature|thought_signature"),
+    )
     has_calls_without_id: ClassVar[bool] = True
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:

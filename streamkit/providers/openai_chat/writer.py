@@ -35,7 +35,7 @@ from streamkit.providers.openai_chat.traits import FINISH_REASONS
 from streamkit.providers.writing.block_order import ChoicesWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, WriterOptions
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, WirePlaces, WriterOptions, paths
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -63,6 +63,23 @@ class ChatWriter(ChoicesWriter):
     error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("model"),
+        choices="choices",
+        calls=paths("delta|message.tool_calls.*"),
+        call_index="index",
+        finish=paths("choices.*.finish_reason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASON_NAMES,
+        is_finish_exact=True,
+        has_usage_chunk=True,
+        state=paths(
+            "choices.*.delta|message.reasoning_details|thinking_blocks|content.*.signature|data",
+            "choices.*.delta|message.reasoning_opaque|reasoning_signature",
+            "choices.*.delta|message.extra_content.google.thought_signature",
+            "choices.*.delta|message.tool_calls.*.extra_content.google.thought_signature",
+        ),
+    )
 
     def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:
         super().__init__(traits, options)

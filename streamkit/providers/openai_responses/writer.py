@@ -37,7 +37,7 @@ from streamkit.providers.openai_responses.written_items import (
 )
 from streamkit.providers.writing.call_text import CallText, is_cut
 from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WirePlaces, WriterOptions, paths
 from streamkit.providers.writing.writer import Writer
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
@@ -299,6 +299,17 @@ class ResponsesWriter(_TextWriter):
     """A writer of one response."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("response.model", "model"),
+        response_id=paths("response.id"),
+        items=paths("item", "response.output.*"),
+        item_ids=paths("item_id"),
+        calls=paths("item", "response.output.*"),
+        call_id="call_id",
+        finish=(),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASON_NAMES,
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     has_custom_calls: bool = True

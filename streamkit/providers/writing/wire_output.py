@@ -17,7 +17,17 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_json_text
 
-__all__ = ["LONGEST_REPEATED", "ErrorBody", "Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
+__all__ = [
+    "LONGEST_REPEATED",
+    "ErrorBody",
+    "Json",
+    "OmittedKind",
+    "ServerToolCall",
+    "WireOutput",
+    "WirePlaces",
+    "WriterOptions",
+    "paths",
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -56,6 +66,58 @@ class WriterOptions:
     usage_chunk: bool = True
 
 
+#: The way to values in a chunk: at each step the names of members, or ``*`` for each item of a list.
+Path: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+def paths(*texts: str) -> tuple[Path, ...]:
+    """Return paths that are written like ``choices.*.delta|message.tool_calls``."""
+    return tuple(tuple(tuple(step.split("|")) for step in text.split(".")) for text in texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WirePlaces:
+    """Where a wire has what a gateway writes itself in frames that it passes on, and in whole bodies.
+
+    Attributes:
+        model: the name of the model.
+        calls: the objects of calls, below each item of ``choices`` if the wire has that list.
+        finish: finish reasons.
+        state: texts of opaque state.
+        items: items of the response, with an id each, to which later requests refer.
+        item_ids: further places of these ids.
+        response_id: the id of the response, on wires with ``items``.
+        finish_reasons: the neutral finish reason by its name on the wire.
+        finish_names: the name of each neutral finish reason.
+        is_finish_exact: other names of ``finish_reasons`` are written as those of ``finish_names``.
+        choices: the field with the list of choices.
+        call_types: the types of calls, None if these objects are calls alone.
+        call_id: the field of a call's id.
+        call_index: the field of a call's index; None if the wire has none.
+        state_types: the types of objects whose text is state; None for all.
+        has_usage_chunk: token counts may come in a chunk without choices.
+        terminator: what is in the last frame, and the name and the payload of the frame that is written without it.
+    """
+
+    calls: tuple[Path, ...]
+    finish: tuple[Path, ...]
+    finish_reasons: Mapping[str, FinishReason]
+    finish_names: Mapping[FinishReason, str]
+    is_finish_exact: bool = False
+    model: tuple[Path, ...] = ()
+    state: tuple[Path, ...] = ()
+    items: tuple[Path, ...] = ()
+    item_ids: tuple[Path, ...] = ()
+    response_id: tuple[Path, ...] = ()
+    choices: str = ""
+    call_types: frozenset[str | None] | None = None
+    call_id: str = "id"
+    call_index: str | None = None
+    state_types: frozenset[str] | None = None
+    has_usage_chunk: bool = False
+    terminator: tuple[bytes, bytes, bytes] = (b"", b"", b"")
+
+
 @dataclass(slots=True)
 class ServerToolCall:
     """A server tool as far as its events came."""
@@ -81,6 +143,7 @@ class WireOutput:
 
     error_rules: ClassVar[ErrorRules] = ErrorRules()  #: the rules of the wire's errors
     failed_body: ClassVar[ErrorBody]  #: the ``error_body`` of the provider's package
+    places: ClassVar[WirePlaces | None] = None  #: for frames that are passed on; None where none are
     unwritten_usage: ClassVar[str | None] = None  #: a field of the provider's own report of tokens that is not written
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
