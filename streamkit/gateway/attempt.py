@@ -103,6 +103,7 @@ class Attempt:
         self._has_references = route.client == "openai_responses"
         self.has_large_body: bool = False
         self._as_array = route.as_array
+        self._streams_in_body = route.stream is None
         target = providers.get(upstream.provider)
         self.target: Provider = target
         self.client: Provider = client_provider(route, target)
@@ -158,18 +159,28 @@ class Attempt:
             UsageError: the upstream cannot have it.
         """
         request = self.request
-        contents = restore_state(request.contents, self._state, self.changes, state)
+        left_out: list[str] = []
+        contents = restore_state(request.contents, self._state, left_out, state)
         if not all(map(is_, contents, request.contents)):
             self.request = copy_with(request, contents=contents)
-        self._body = providers.render_request(
-            self.request,
-            self.target,
+        render = partial(
+            providers.render_request,
+            provider=self.target,
             stream=True,
-            settings=None if self.model == request.settings.model else {"model": self.model},
             endpoint=self._upstream.endpoint,
             unsupported="text",
-            changes=self.changes,
         )
+        if self._is_relayed:
+            from streamkit.gateway.translation.passed_request import pass_request
+
+            traits, changes = self.target.traits, self.changes
+            self._body = pass_request(self._client_body, request, self.request, render, self.model, traits, changes)
+            if self._streams_in_body:
+                self._body["stream"] = True
+        else:
+            settings = None if self.model == request.settings.model else {"model": self.model}
+            self._body = render(self.request, settings=settings, changes=self.changes)
+        self.changes += left_out
         if self.has_large_body:
             self.prepare()  # which takes as long
 

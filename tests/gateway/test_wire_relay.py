@@ -448,3 +448,89 @@ def test_state_is_carried_in_its_own_field_and_comes_back() -> None:
     _, other, _ = relayed("anthropic", [stream.data], {"*": "another"}, messages=history)
     assert before[0] not in json.dumps(other.body)  # of the model that made it
     assert after[0] not in json.dumps(other.body)
+
+
+# ---------------------------------------------------------------- requests
+
+#: A conversation with a call, in each client's own form.
+THREADS: dict[str, Json] = {
+    "anthropic": {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "weather", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "wet"}]},
+        ]
+    },
+    "openai_chat": {
+        "messages": [
+            {"role": "system", "content": "short"},
+            {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "t1", "content": "wet"},
+        ]
+    },
+    "openai_responses": {
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+            {"type": "function_call", "call_id": "t1", "name": "weather", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "t1", "output": "wet"},
+        ]
+    },
+    "gemini": {
+        "contents": [
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"output": "wet"}}}]},
+        ]
+    },
+    "ollama": {
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "weather", "arguments": {}}}]},
+            {"role": "tool", "tool_name": "weather", "content": "wet"},
+        ]
+    },
+}
+THREADS["cohere"] = THREADS["openai_chat"]
+
+
+@pytest.mark.parametrize("provider", THREADS)
+@given(data=st.data(), value=NEW)
+def test_unknown_fields_of_a_request_pass(provider: str, data: st.DataObject, value: Any) -> None:
+    fields = json.loads(json.dumps({**THREADS[provider], "brand": {"inner": {}}}))
+    holders = list(_objects(fields))
+    holders[data.draw(st.integers(0, len(holders) - 1))]["brand_new"] = value
+    _, request, report = relayed(provider, [HALVES[provider]], **fields)
+    options = {"stream_options": {"include_usage": True}} if provider == "openai_chat" else {}
+    in_path = {} if provider == "gemini" else {"stream": True}
+    sent = {**CLIENTS[provider][1], **options, **fields}
+    assert list(changed({**sent, **in_path}, request.body)) == []
+    assert report.changes == []
+
+
+@pytest.mark.parametrize("provider", sorted(THREADS.keys() - {"ollama"}))
+def test_a_call_without_a_result_gets_one_and_the_rest_stays(provider: str) -> None:
+    fields = json.loads(json.dumps(THREADS[provider]))
+    ((name, messages),) = fields.items()
+    messages[0]["brand_new"] = [1.0]
+    messages[-1] = messages[0]
+    _, request, _ = relayed(provider, [HALVES[provider]], **fields)
+    sent = request.body[name]
+    assert sent[0] == messages[0]
+    assert len(sent) >= len(messages)
+    assert "the call was not completed" in json.dumps(sent)
+
+
+def test_messages_that_the_upstream_would_refuse_are_joined() -> None:
+    """Chunks of a Gemini stream as contents of their own, which the API refuses before a call."""
+    contents = [
+        {"role": "user", "parts": [{"text": "hi", "brand_new": 1}]},
+        *[{"role": "model", "parts": [{"text": text}]} for text in ("I ", "look")],
+        {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"output": "wet"}}}]},
+    ]
+    _, request, _ = relayed("gemini", [HALVES["gemini"]], contents=contents)
+    assert [len(content["parts"]) for content in request.body["contents"]] == [1, 2, 1]
