@@ -173,8 +173,8 @@ class Attempt:
         if self._is_relayed:
             from streamkit.gateway.translation.passed_request import pass_request
 
-            traits, changes = self.target.traits, self.changes
-            self._body = pass_request(self._client_body, request, self.request, render, self.model, traits, changes)
+            asked = (self._client_body, request, self.request, render, self.model, self.target, self.changes)
+            self._body = pass_request(*asked)
             if self._streams_in_body:
                 self._body["stream"] = True
         else:
@@ -204,7 +204,7 @@ class Attempt:
                 writer,
                 self._state,
                 keeps_calls=self.keeps_state,
-                is_relayed=self._is_relayed and self.request.stream,
+                is_relayed=self._is_relayed,
                 usage_chunk=asks_for_usage(self._client_body),
             )
         return self.conversion
@@ -415,7 +415,8 @@ class Conversion:
         if recorded is not None:
             wrap = partial(_wrap_value, self.turn.origin, state.keys[0])
             shown = None if self._shows_model else request.settings.model
-            self.output = WireRelay(self.turn, recorded, writer, wrap, model=shown, usage_chunk=usage_chunk)
+            relay = partial(WireRelay, self.turn, recorded, writer, wrap, model=shown, usage_chunk=usage_chunk)
+            self.output = relay(is_whole=not request.stream)
 
     def write(self, batch: Sequence[Event], data: Any = None) -> bytes:
         """Return the client's bytes for some events of the upstream's response, and for the input that has them."""
@@ -423,11 +424,11 @@ class Conversion:
         if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if (relay := self.output) is not self.writer:
-            if (written := cast("WireRelay", relay).relay(events, data)) is not None:
+            written = cast("WireRelay", relay).relay(events, data)
+            if written is not None:
                 if self._keeps_calls:
                     self._carrier.carry(events)
                 return written
-            self.output = self.writer
         if not self._has_started:
             # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
             first = next((event for event in batch if isinstance(event, UsageReport)), None)

@@ -60,7 +60,11 @@ def wire_of(provider: str) -> str:
 
 
 def relayed(
-    provider: str, parts: Iterable[bytes], models: dict[str, str] | None = None, **fields: Any
+    provider: str,
+    parts: Iterable[bytes],
+    models: dict[str, str] | None = None,
+    path: str | None = None,
+    **fields: Any,
 ) -> tuple[httpx.Response, UpstreamRequest, Exchange]:
     """Return what a client of the upstream's dialect gets of a stream, the request of the upstream, and the report."""
     requests: list[UpstreamRequest] = []
@@ -80,12 +84,12 @@ def relayed(
         yield Response()
 
     async def post() -> httpx.Response:
-        path, body = CLIENTS.get(wire_of(provider), CONVERSE)
+        usual, body = CLIENTS.get(wire_of(provider), CONVERSE)
         body = {**body, "stream_options": {"include_usage": True}} if wire_of(provider) == "openai_chat" else body
         upstream = Upstream(provider=provider, ask=ask, models=models or {})
         gateway = Gateway(upstream, report=reports.append, state_key=b"k" * 32)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(gateway), base_url="http://gateway") as http:
-            return await http.post(path, json={**body, **fields})
+            return await http.post(path or usual, json={**body, **fields})
 
     return anyio.run(post), requests[0], reports[0]
 
@@ -448,6 +452,35 @@ def test_state_is_carried_in_its_own_field_and_comes_back() -> None:
     _, other, _ = relayed("anthropic", [stream.data], {"*": "another"}, messages=history)
     assert before[0] not in json.dumps(other.body)  # of the model that made it
     assert after[0] not in json.dumps(other.body)
+
+
+# ---------------------------------------------------------------- whole responses
+
+
+@pytest.mark.parametrize("stream", streams(), ids=str)
+def test_a_body_is_made_of_the_upstreams_chunks(stream: RecordedStream) -> None:
+    """Those that are not are translated: the next test has what must be lost then."""
+    wire, turn = wire_of(stream.provider), read_turn(stream.provider, stream.data)
+    paths = {"gemini": "/v1beta/models/m:generateContent", "bedrock_converse": "/model/m/converse"}
+    fields = {} if wire in paths else {"stream": False}
+    response, _, report = relayed(stream.provider, [stream.data], path=paths.get(wire), **fields)
+    assert (response.status_code, report.error) == (200, None)
+    again = read_turn(stream.provider, response.content)
+    assert (again.text, again.finish and again.finish.reason) == (turn.text, turn.finish and turn.finish.reason)
+    assert [(call.name, call.arguments) for call in again.calls] == [(call.name, call.arguments) for call in turn.calls]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_body_has_the_further_fields_of_chunks(broken: bool) -> None:
+    first = chat({"role": "assistant", "content": "hi", "brand_new": 1}, brand_new={"a": 2})
+    second = {
+        **chat({}, "stop"),
+        **({"choices": [{"index": {}, "delta": {}, "finish_reason": "stop"}]} if broken else {}),
+    }
+    response, _, _ = relayed("openai_chat", [events(first, second, "[DONE]")], stream=False)
+    body = response.json()
+    assert body["choices"][0]["message"]["content"] == "hi"
+    assert ("brand_new" in body, "brand_new" in body["choices"][0]["message"]) == (not broken, not broken)
 
 
 # ---------------------------------------------------------------- requests

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from streamkit.history.repair import HistoryCheck
-from streamkit.providers.contract.traits import Traits
+from streamkit.providers.provider import Provider
 from streamkit.providers.requests.request import Request
 
 __all__ = ["pass_request"]
 
 Json = dict[str, Any]
 _NOTHING = object()  # where the body has no such value
+_FARTHEST = 8  # items of a list that may be left out or inserted in a row
 
 
 def pass_request(
@@ -26,7 +27,7 @@ def pass_request(
     wanted: Request,
     render: Callable[..., Json],
     model: str,
-    traits: Traits,
+    provider: Provider,
     changes: list[str],
 ) -> Json:
     """Return the body of a client for an upstream of its dialect.
@@ -37,26 +38,33 @@ def pass_request(
         wanted: what the upstream gets.
         render: returns the body of a request for the upstream, for (request, repair, settings, changes).
         model: the name of the model at the upstream.
-        traits: those of the upstream.
+        provider: the upstream's.
         changes: the sentences for what ``given`` lacks of the body; it has those for what the upstream does not get.
     """
     is_regular = HistoryCheck().accepts(wanted.contents, is_end=True)
     report: list[str] = []
     before = after = render(wanted, settings={"model": model}, changes=report)
     if wanted is not given or not is_regular or model != given.settings.model:
-        known: list[str] = []
-        before = render(given, repair=False, settings=None, changes=known)
-        report = [change for change in report if change not in known]
-    else:
-        report = []
-    field = traits.messages_field
-    passed: Json = {**_apply(body, before, after)}
-    if isinstance(messages := body.get(field), list) and len(messages) != len(before.get(field, ())):
-        passed[field] = after[field]  # the upstream would refuse them as they are, and they cannot be compared
+        before = render(given, repair=False, settings=None, changes=[])
+    field = provider.traits.messages_field
+    messages, known = body.get(field), before.get(field, [])
+    is_comparable = not isinstance(messages, list) or len(messages) == len(known)
+    if (
+        isinstance(messages, list)
+        and is_comparable
+        and (lost := provider.call_ids(messages) - provider.call_ids(known))
+    ):
+        # Ids that the upstream would refuse, of calls that another one has made.
+        body = {**body, field: [known[at] if _has(each, lost) else each for at, each in enumerate(messages)]}
+    applied: Json = _apply(body, before, after)
+    empty: tuple[Any, ...] = (None, [], {})
+    passed = {name: value for name, value in applied.items() if name in after or value in empty}  # else it is refused
+    if not is_comparable:
+        passed[field] = after[field]  # the upstream would refuse them as they are
     else:
         changes.clear()
     changes += report
-    if traits.stream_usage:  # which clients need not ask for
+    if provider.traits.stream_usage:  # which clients need not ask for
         options = passed.get("stream_options")
         passed["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
     return passed
@@ -73,10 +81,37 @@ def _apply(value: Any, before: Any, after: Any) -> Any:
                 kept[name] = _apply(value.get(name, _NOTHING), before.get(name, _NOTHING), each)
         return kept
     if isinstance(value, list) and isinstance(before, list) and isinstance(after, list) and len(value) == len(before):
-        if len(before) == len(after):
-            return [_apply(*each) for each in zip(value, before, after, strict=True)]
-        shorter = min(len(before), len(after))
-        first = next((place for place in range(shorter) if before[place] != after[place]), shorter)
-        last = next((place for place in range(shorter - first) if before[~place] != after[~place]), shorter - first)
-        return [*value[:first], *after[first : len(after) - last], *value[len(value) - last :]]
+        return _apply_to_list(value, before, after)
     return after
+
+
+def _apply_to_list(value: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+    """Return a list with what was inserted, left out or changed between two others.
+
+    Items that stayed are those of the value at every place, so that the beginning of a conversation keeps its form.
+    """
+    result: list[Any] = []
+    at = 0
+    for place, item in enumerate(after):
+        ahead = range(at, min(at + _FARTHEST, len(before)))
+        found = next((other for other in ahead if before[other] == item), None)
+        if found is not None:
+            result.append(value[found])
+            at = found + 1
+        elif ahead and _kind(before[at]) == _kind(item) and before[at] not in after[place + 1 : place + _FARTHEST]:
+            result.append(_apply(value[at], before[at], item))
+            at += 1
+        else:
+            result.append(item)
+    return result
+
+
+def _has(value: Any, texts: set[str]) -> bool:
+    """Return True if one of the texts is a value within another one."""
+    if isinstance(value, (list, dict)):
+        return any(_has(each, texts) for each in (value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and value in texts
+
+
+def _kind(item: Any) -> Any:
+    return (item.get("role"), item.get("type")) if isinstance(item, dict) else type(item)

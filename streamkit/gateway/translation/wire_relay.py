@@ -38,7 +38,7 @@ from streamkit.ids import TargetIds, normalize_index
 from streamkit.providers.decoding.decoding import read_json
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.provider import Parser, Provider, Sink
-from streamkit.providers.writing.encoding import encode_chunk
+from streamkit.providers.writing.encoding import encode_chunk, encode_json
 from streamkit.providers.writing.wire_output import Json, WirePlaces
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.plain_frame import PlainDelta
@@ -67,6 +67,7 @@ class RecordedProvider(Provider):
     """A provider whose parser keeps the frames of one turn.
 
     Attributes:
+        recorded: the provider.
         frames: those that were parsed since they were taken.
         has_plain_frames: a read of one plain delta need not be parsed (`reading.plain_frame`), and is no frame then.
         must_change: returns True for the frame of a delta in which something must change, so that none is plain.
@@ -74,14 +75,14 @@ class RecordedProvider(Provider):
 
     def __init__(self, provider: Provider) -> None:
         super().__init__(provider.traits, provider.package, rewrite=provider.rewrite)
-        self._provider = provider
+        self.recorded: Provider = provider
         self.frames: list[Frame] = []
         self.has_plain_frames: bool = False
         self.must_change: Callable[[Frame], bool] = bool
 
     def parser(self, sink: Sink) -> Parser:
         """Return a parser for one turn that reports to ``sink``."""
-        return _FrameRecorder(self._provider.parser(sink), sink, self)
+        return _FrameRecorder(self.recorded.parser(sink), sink, self)
 
 
 class _FrameRecorder:
@@ -123,6 +124,7 @@ class WireRelay:
         wrap: returns opaque state as one text that the client carries.
         model: the name of the model that the client gets; None for the upstream's.
         usage_chunk: the client has asked for a chunk with the token counts alone.
+        is_whole: the response of the client is not streamed.
     """
 
     def __init__(
@@ -134,8 +136,11 @@ class WireRelay:
         *,
         model: str | None,
         usage_chunk: bool,
+        is_whole: bool,
     ) -> None:
         self._turn = turn
+        self._is_whole = is_whole
+        self._chunks: list[tuple[bytes, Json, Sequence[Event]]] = []  # of a response that is not streamed
         self._provider = provider
         self._writer = writer
         self._traits = writer.traits
@@ -143,7 +148,8 @@ class WireRelay:
         self._wrap = wrap
         self._model = model if places.model else None
         self._usage_chunk = usage_chunk or not places.has_usage_chunk
-        provider.has_plain_frames = self._model is None and not places.items and self._traits.framing == "sse"
+        is_copied = self._model is None and not places.items and not is_whole
+        provider.has_plain_frames = is_copied and self._traits.framing == "sse"
         provider.must_change = self._must_change
         self._has_mark = re.compile(_marks(places, has_model=self._model is not None)).search
         self._ids = TargetIds(self._traits.id_rule)
@@ -156,21 +162,26 @@ class WireRelay:
         self._finishes: dict[Hashable, FinishReason] = {}
         self._held: list[tuple[bytes, bytes, Any]] = []  # the frames from the finish on
         self._unstarted: list[tuple[bytes, Json]] = []  # the frames of calls that have not started
-        self._has_begun = False
+        self._has_begun = self._is_translated = False
         self._last = b""  # the last frame
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
     def relay(self, events: Sequence[Event], data: Any) -> bytes | None:
-        """Return the client's bytes for the frames of the last input; None if the body has not the form of the wire.
+        """Return the client's bytes for the frames of the last input; None if its events have to be written.
 
-        That is a document instead of a stream, which has to be translated.
+        So they have for a response that is not streamed, and if the upstream has sent a document instead of a stream.
 
         Args:
             events: the events that it has caused.
             data: the input.
         """
+        if self._is_whole:
+            self._collect()
+            return None
         frames, self._provider.frames = self._provider.frames, []
         if not self._has_begun and not self._is_stream():
+            self._is_translated = True
+        if self._is_translated:
             return None
         self._has_begun = True
         if not frames and not self._turn.closed:  # a plain frame
@@ -191,7 +202,14 @@ class WireRelay:
     def close(self) -> bytes:
         """Return the end of the response: what waited for its finish and the terminator, or the error."""
         writer = self._writer
+        body: bytes | None = None
+        if self._is_whole:
+            body = None if self._turn.error is not None else self._body()
+        if self._is_translated or (self._is_whole and body is None):
+            return writer.close()
         writer.items = list(self._items.values())
+        if body is not None:
+            return body
         if self._turn.error is not None:
             writer.frames(ResponseStarted(writer.response_id, writer.model))
             data = writer.close()
@@ -206,6 +224,35 @@ class WireRelay:
         if self._traits.framing == "json_array":
             parts.append(b"\n]\n")
         return b"".join(parts)
+
+    def _collect(self) -> None:
+        """Keep the frames of the last input for the body of a response that is not streamed."""
+        frames, self._provider.frames = self._provider.frames, []
+        for name, payload, events in frames:
+            if (chunk := _decode(payload)) is not None:
+                self._chunks.append((name, chunk, events))
+
+    def _body(self) -> bytes | None:
+        """Return the body that the chunks build; None if it is not the response of the turn, and must be translated.
+
+        The writer builds it as of chunks of its own, so all of their fields are in it. Of chunks that the writer never
+        makes it may be another response.
+        """
+        starts = [event for _, _, events in self._chunks for event in events if isinstance(event, ToolCallStart)]
+        chunks: list[Json] = []
+        for name, chunk, events in self._chunks:
+            refs = [event.call for event in events if isinstance(event, (ToolCallStart, ToolCallDelta))]
+            self._change(chunk, starts, refs)
+            chunks.append({name.decode(errors="ignore"): chunk} if self._traits.framing == "event_stream" else chunk)
+        try:
+            body = self._writer.body(chunks)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return None
+        self._set_finishes(body)
+        again = Turn(self._provider.recorded)
+        again.feed(data := encode_json(body))
+        again.close()
+        return data if _substance(again) == _substance(self._turn) else None
 
     def _is_stream(self) -> bool:
         body = self._turn._body
@@ -422,6 +469,13 @@ class WireRelay:
         if not isinstance(value, str) or not value or not _is_one_of(holder, self._places.state_types):
             return False
         return _set(holder, key, self._wrap({"value": value}))
+
+
+def _substance(turn: Turn) -> Any:
+    """Return what a client acts on."""
+    calls = [[(call.name, call.kind, call.state, call.arguments) for call in choice.calls] for choice in turn.choices]
+    texts = [(choice.text, choice.reasoning, choice.refusal) for choice in turn.choices]
+    return calls, texts, turn.finish and turn.finish.reason, turn.error
 
 
 def _marks(places: WirePlaces, *, has_model: bool) -> bytes:

@@ -183,11 +183,11 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
         body: Json = {}
         for chunk in chunks:
             body |= chunk
-            for piece in chunk.get("candidates", ()):
+            for piece in chunk.get("candidates", ()):  # of the API an index and parts may be missing
                 content: Json = {"parts": [], "role": "model"}
-                candidate = candidates.setdefault(piece["index"], {"content": content})
+                candidate = candidates.setdefault(piece.get("index", 0), {"content": content})
                 candidate |= {name: value for name, value in piece.items() if name != "content"}
-                for part in piece["content"]["parts"]:
+                for part in piece.get("content", {}).get("parts", ()):
                     parts = candidate["content"]["parts"]
                     last = parts[-1] if parts else {}
                     if not part.keys() <= {"text", "thought"}:
