@@ -408,7 +408,7 @@ class Conversion:
         # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
         self._shows_model = client.package == target.package and model == request.settings.model
         # Also of a response that fails before it starts.
-        writer.is_same_wire = client.traits.is_from_provider({"provider": target.name})
+        writer.has_own_errors = client.traits.is_from_provider({"provider": target.name})
         self._has_started = False
         self._keeps_calls = keeps_calls
         self.output: Writer | WireRelay = writer

@@ -454,6 +454,58 @@ def test_state_is_carried_in_its_own_field_and_comes_back() -> None:
     assert after[0] not in json.dumps(other.body)
 
 
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_the_phase_of_a_message_and_its_reasoning_come_back(encrypted: bool) -> None:
+    """OpenAI's models stop early if a message between calls comes back without its phase (vercel/ai#12860)."""
+    content = [{"type": "output_text", "text": "I look.", "annotations": []}]
+    state = {"encrypted_content": "gAAAA=="} if encrypted else {}
+    output = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], **state},
+        {"type": "message", "id": "msg_1", "role": "assistant", "phase": "commentary", "content": content},
+    ]
+    response = {"id": "resp_1", "model": "m", "status": "completed", "output": output}
+    sent = events(
+        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
+        *({"type": "response.output_item.done", "output_index": at, "item": item} for at, item in enumerate(output)),
+        {"type": "response.completed", "response": response},
+        name=True,
+    )
+    received = relayed("openai_responses", [sent], stream=False)[0].json()["output"]
+    assert received[1]["phase"] == "commentary"
+    assert is_wrapped_state(received[0]["encrypted_content"])
+    assert not {"rs_1", "msg_1"} & {item["id"] for item in received}
+    thread = [{"role": "user", "content": "hi"}, *received, {"role": "user", "content": "go on"}]
+    _, request, _ = relayed("openai_responses", [sent], input=thread)
+    assert request.body["input"][1] == {"type": "reasoning", "id": "rs_1", "summary": [], **state}
+    assert request.body["input"][2]["phase"] == "commentary"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"text": "Monday."}, {"text": "", "thoughtSignature": "c2ln"}],
+        [{"text": "Monday.", "thoughtSignature": "c2ln"}],
+        [{"functionCall": {"name": "weather", "args": {}, "id": "x"}, "thoughtSignature": "c2ln"}],
+    ],
+)
+def test_the_signature_of_a_part_comes_back(parts: list[Json]) -> None:
+    """Gemini 3 asks for it back (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
+    chunk = {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "modelVersion": "m",
+    }
+    response, _, _ = relayed("gemini", [events(chunk)])
+    ((_, data),) = frames_of("gemini", response.content)
+    received = json.loads(data)["candidates"][0]["content"]
+    assert is_wrapped_state(received["parts"][-1]["thoughtSignature"])
+    result = [{"functionResponse": {"name": "weather", "response": {"output": "wet"}}}]
+    answer = {"role": "user", "parts": result if "functionCall" in parts[0] else [{"text": "go on"}]}
+    _, request, _ = relayed(
+        "gemini", [events(chunk)], contents=[{"role": "user", "parts": [{"text": "hi"}]}, received, answer]
+    )
+    assert json.dumps(request.body["contents"][1]).count('"thoughtSignature": "c2ln"') == 1
+
+
 # ---------------------------------------------------------------- whole responses
 
 

@@ -209,6 +209,7 @@ class WireRelay:
             return writer.close()
         writer.items = list(self._items.values())
         if body is not None:
+            writer.omitted.clear()
             return body
         if self._turn.error is not None:
             writer.frames(ResponseStarted(writer.response_id, writer.model))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from streamkit.calls import Usage
 from streamkit.events import BlockEnded, Citation, ReasoningKind
 from streamkit.json_text import finalize_arguments
-from streamkit.providers.anthropic.schema import INVOCATION_METRICS, Json
+from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
@@ -91,7 +91,6 @@ class AnthropicWriter(SequentialWriter):
         terminator=(b"message_stop", b"message_stop", b'{"type":"message_stop"}'),
     )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
-    unwritten_usage: ClassVar[str | None] = INVOCATION_METRICS  # which only Bedrock has
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -112,7 +111,7 @@ class AnthropicWriter(SequentialWriter):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": self.with_own_usage({**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)}),
+            "usage": {**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)},
         }
         self._started_facts = self._facts()
         message |= self._started_facts
@@ -147,11 +146,7 @@ class AnthropicWriter(SequentialWriter):
                 fields["stop_reason"] = _STOP_REASONS["refusal"]
             explanation = "".join(self._refusal)
             fields.setdefault("stop_details", {"type": "refusal", "category": None, "explanation": explanation})
-        self.send({"type": "message_delta", "delta": fields, "usage": self.with_own_usage(output), **beside})
-        self.send_message_stop()
-
-    def send_message_stop(self) -> None:
-        """Write ``message_stop``."""
+        self.send({"type": "message_delta", "delta": fields, "usage": output, **beside})
         self.send({"type": "message_stop"})
 
     def _facts(self) -> Json:

@@ -84,7 +84,7 @@ class ConverseWriter(SequentialWriter):
         facts = dict(self.metadata)
         stop = {name: facts.pop(name) for name in _STOP_FACTS if name in facts}
         self.send({"messageStop": {"stopReason": self.finish_name(FINISH_REASONS, _STOP_REASONS), **stop}})
-        usage = self.with_own_usage(_usage_fields(self.usage or Usage()))
+        usage = _usage_fields(self.usage or Usage())
         self.send({"metadata": {"usage": usage, "metrics": {"latencyMs": 0}, **facts}})
 
     def encode(self, chunk: Json) -> bytes:
@@ -167,7 +167,7 @@ class ConverseWriter(SequentialWriter):
 
     def citation(self, event: Citation) -> bool:
         """Write a citation of a text block: this wire's own, or an address of the web."""
-        data, is_known = event.data, self._own_state is not None or self.is_same_wire
+        data, is_known = event.data, self._own_state is not None
         is_own = isinstance(data, dict) and ("location" in data or is_known)
         if is_own or event.url is not None:
             web = {"title": event.title or "", "location": {"web": {"url": event.url}}}

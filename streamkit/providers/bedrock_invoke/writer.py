@@ -8,7 +8,6 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import ClassVar
 
-from streamkit.providers.anthropic.schema import INVOCATION_METRICS
 from streamkit.providers.anthropic.writer import AnthropicWriter
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
@@ -32,12 +31,6 @@ class InvokeWriter(AnthropicWriter):
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
     places: ClassVar[WirePlaces | None] = None  # its frames contain the events of another wire
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
-
-    def send_message_stop(self) -> None:
-        """Write ``message_stop`` with Bedrock's own count, if the events have it."""
-        raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
-        metrics = raw.get(INVOCATION_METRICS) if isinstance(raw, dict) else None
-        self.send({"type": "message_stop", **({INVOCATION_METRICS: metrics} if metrics else {})})
 
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a frame; an error as an exception."""

@@ -90,7 +90,7 @@ class OllamaWriter(WholeCallWriter):
         if self.usage is not None:
             counts = {"prompt_eval_count": self.usage.input_tokens, "eval_count": self.usage.output_tokens}
             ending |= {name: count for name, count in counts.items() if count is not None}
-        self.send({**ending, **self.own_usage(), **self.metadata})
+        self.send({**ending, **self.metadata})
 
     def encode(self, chunk: Json) -> bytes:
         """Return a line."""

@@ -144,7 +144,6 @@ class WireOutput:
     error_rules: ClassVar[ErrorRules] = ErrorRules()  #: the rules of the wire's errors
     failed_body: ClassVar[ErrorBody]  #: the ``error_body`` of the provider's package
     places: ClassVar[WirePlaces | None] = None  #: for frames that are passed on; None where none are
-    unwritten_usage: ClassVar[str | None] = None  #: a field of the provider's own report of tokens that is not written
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         self.traits = traits
@@ -159,8 +158,7 @@ class WireOutput:
         self.error: StreamError | None = None  # the error that ends the stream
         # the items of the response so far, where the wire has items to which later requests may refer
         self.items: list[Json] = []
-        # the events are those of a turn of the same wire: what only this wire has is written again
-        self.is_same_wire = False
+        self.has_own_errors = False  # the error is of a provider of this wire: clients read its other fields
         # the wire's own facts about the response, as far as the events have them; empty for another wire
         self.metadata: Mapping[str, Any] = {}
         self.block = 0  # the number of the block that the event is of which is being written
@@ -170,11 +168,6 @@ class WireOutput:
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
         self._own_state: Mapping[str, Any] | None = None
-
-    def take_facts(self, first: WireOutput) -> None:
-        """Take the facts about the response from the writer of its first choice."""
-        self.usage, self.metadata = first.usage, first.metadata
-        self.response_id, self.model = first.response_id, first.model
 
     # ------------------------------------------------------------ frames
 
@@ -240,17 +233,6 @@ class WireOutput:
         """Whether the response ends with an error, once all of its events are known."""
         return self.error is not None or self.finish_is_error
 
-    def own_usage(self) -> Json:
-        """Return the provider's own report of tokens, if the events are of the same wire; else no field."""
-        raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
-        if not isinstance(raw, dict):
-            return {}
-        return {name: value for name, value in raw.items() if name != self.unwritten_usage}
-
-    def with_own_usage(self, fields: Json) -> Json:
-        """Return a report of tokens with the fields of the provider's own one."""
-        return {**fields, **self.own_usage()}
-
     def finish_name(self, table: Mapping[str, FinishReason], names: Mapping[FinishReason, str]) -> str:
         """Return the wire's name of the finish: the provider's own value if the wire has it in that meaning."""
         reason, raw = self.finish_reason, None if self.finish is None else self.finish.raw
@@ -262,7 +244,7 @@ class WireOutput:
         Clients read them: gemini-cli the ``details`` with the quota, OpenAI's SDK ``param`` and ``type``.
         """
         own, written = error.raw, body.get("error")
-        if not self.is_same_wire or error.kind != "provider_error" or not isinstance(own, dict):
+        if not self.has_own_errors or error.kind != "provider_error" or not isinstance(own, dict):
             return body
         own = own["error"] if isinstance(own.get("error"), dict) else own
         if not isinstance(written, dict):
@@ -345,9 +327,6 @@ class WireOutput:
 
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
         """Write the result of a server tool."""
-
-    def partial_result(self, id: str | None, data: Any) -> None:
-        """Write a part of the result of a server tool of the same wire; its complete block follows."""
 
     def citation(self, event: Citation) -> bool:
         """Write a citation; return True if that was its data, in the provider's own form, with all of its sources."""
