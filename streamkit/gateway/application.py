@@ -10,35 +10,39 @@ from __future__ import annotations
 import logging
 import secrets
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike, fspath
+from importlib import import_module
+from os import PathLike
 from time import monotonic
 from typing import Any
 
 import anyio
 from starlette.datastructures import QueryParams
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from streamkit.calls import ErrorCode
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
+from streamkit.gateway.access import Access, Authorize, Client, requested_models
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
-from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
+from streamkit.gateway.client import ClientStream, is_from_another_site, run_watched
+from streamkit.gateway.gateway_state import GatewayState
+from streamkit.gateway.operation import Observe, Operation, Price, find_cost, known_price, observe_exchange
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
+from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
+from streamkit.gateway.strictness import meaning_changes
 from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
-from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
+from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange, is_header_value, limit_headers
 from streamkit.providers.writing.encoding import CONTENT_TYPES
 from streamkit.reading.source_failure import is_io_failure
-from streamkit.values.redaction import redact
 
 __all__ = [
     "Gateway",
@@ -64,7 +68,13 @@ class Gateway:
             request itself is at fault.
         key: the key that clients must send, as their own provider's; None: none is needed.
         limits: limits of the requests of clients.
-        report: called with each `Exchange` at its end.
+        keys: the path of a TOML file with the keys that clients may send, and the models of each, in place of ``key``.
+        authorize: returns whether a request may be sent to an upstream, or a `Refusal`; async or plain. If it fails the
+            request is refused with status 503.
+        observe: called with each `Exchange` after its end; async or plain. If it fails, that is logged.
+        metrics: expose metrics for Prometheus at ``/metrics``, to everybody or to keys that may read them.
+        price: returns the US dollars of a response, for ``Exchange.cost``, as `Budget.price`; with ``metrics`` the
+            provider's report, else list prices by the extra ``prices``.
         observer: looks at each request and response while they pass, such as a tap.
         state_key: signs the opaque state that clients carry, at least 16 bytes; of several keys the first one signs,
             and all are accepted. All workers of a gateway need the same. Without one a key is made, which the ``store``
@@ -72,9 +82,10 @@ class Gateway:
         store: where the state of calls and the responses are kept that later requests refer to: a `Store`, the path of
             a SQLite file, ``postgresql://...`` or ``redis://...``. Several workers need one that they share. None for
             the memory of this process, up to ``limits.stored``.
+        strict: refuse a request, with status 400, whose meaning no upstream can have unchanged.
 
     Raises:
-        UsageError: there is no upstream, or something else, or a key is too short.
+        UsageError: there is no upstream, or something else, or a key is too short; or see ``access.read_keys``.
     """
 
     def __init__(
@@ -82,10 +93,15 @@ class Gateway:
         *upstreams: Upstream,
         key: str | None = None,
         limits: GatewayLimits | None = None,
-        report: Callable[[Exchange], None] | None = None,
+        keys: str | PathLike[str] | None = None,
+        authorize: Authorize | None = None,
+        observe: Observe | None = None,
+        metrics: bool = False,
+        price: Price | None = None,
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
+        strict: bool = False,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
@@ -96,12 +112,18 @@ class Gateway:
                 "the opaque state that clients carry is signed with a key made at this start: a restart, and another"
                 " worker, drops it from open conversations; pass Gateway(state_key=...), or a store, which keeps one"
             )
+        has_access = key is not None or keys is not None or authorize is not None
+        access = Access(opened, key, keys, authorize) if has_access else None
         carried = StateSettings(secrets.token_bytes(32) if state_key is None else state_key, limits.state)
         self._state = GatewayState(
-            *(upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
+            *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             has_state_key=state_key is not None or store is None,
+            strict=strict,
+            price=known_price if price is None and metrics else price,
         )
-        self._report = report
+        self._observe = observe
+        self._metrics = import_module("streamkit.gateway.metrics").Metrics(upstreams) if metrics else None
+        self._operation = Operation(self._state.connect_store, self._state.is_full, access, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -112,16 +134,7 @@ class Gateway:
                 await send({"type": "websocket.close", "code": 1000, "reason": ""})
             return
         if scope["type"] == "lifespan":
-            await receive()
-            try:
-                await self.start()
-            except StoreUnavailable as problem:
-                await send({"type": "lifespan.startup.failed", "message": f"{problem}: {problem.__cause__}"})
-                return
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-            await self.aclose()
-            await send({"type": "lifespan.shutdown.complete"})
+            await self._operation.serve_lifespan(receive, send, self.aclose)
             return
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
@@ -132,9 +145,15 @@ class Gateway:
         else:
             query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
             path, route = find_mounted_route(path, str(scope.get("root_path", "")), query, headers)
+        if route.action == "operation":
+            await (await self._operation.reply(scope, path))(scope, receive, send)
+            return
         exchange = Exchange(
             method=scope["method"], path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )
+        current_exchange.set(exchange)
+        if self._metrics is not None:
+            self._metrics.open.inc()
         started = monotonic()
         try:
             await Service(self._state, scope, receive, send, route, headers, exchange).run()
@@ -143,10 +162,12 @@ class Gateway:
             exchange.disconnected = True
         finally:
             exchange.seconds = monotonic() - started
+            if self._metrics is not None:
+                self._metrics.end(exchange)
             if self._state.observer is not None:
                 self._state.observer.report(exchange)
-            if self._report is not None:
-                self._report(exchange)
+            if self._observe is not None:
+                await observe_exchange(self._observe, exchange)
 
     async def start(self) -> None:
         """Connect the store. Without this the first request does it.
@@ -154,68 +175,30 @@ class Gateway:
         Raises:
             StoreUnavailable: the store does not respond.
         """
-        if self._state.has_state_key:
-            await self._state.entries.get("start", ["start"])
-        else:
-            await self._state.load_state_key()
+        await self._operation.start()
+
+    def reload_keys(self) -> None:
+        """Read the file of keys again; if it is wrong, the keys stay as they are.
+
+        Raises:
+            UsageError: see ``access.read_keys``.
+        """
+        if self._state.access is not None:
+            self._state.access.reload()
+
+    def begin_shutdown(self) -> None:
+        """Report to load balancers, at ``/ready``, that no further requests should be sent."""
+        self._operation.is_closing = True
 
     async def aclose(self) -> None:
         """Close the store's connections. A server does it, unless the gateway is mounted in another application."""
+        self.begin_shutdown()
         await self._state.store.aclose()
 
     @property
     def models(self) -> list[str]:
         """The names of models that clients can list: those of the upstreams' ``models``."""
         return self._state.models
-
-
-@dataclass(slots=True)
-class GatewayState:
-    """What all requests of a gateway share: the arguments of `Gateway`, and its state.
-
-    Attributes:
-        store: what later requests of clients refer to.
-        carried: the keys and the limit of carried state.
-        bodies: the bodies of the requests that have not ended.
-        entries: those of the clients in the store.
-        has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
-        open_requests: the services whose response has not ended.
-    """
-
-    upstreams: Sequence[Upstream]
-    key: str | None
-    limits: GatewayLimits
-    observer: Observer | None
-    store: Store
-    carried: StateSettings
-    bodies: Bodies
-    entries: OwnEntries
-    has_state_key: bool
-    open_requests: set[Service] = field(default_factory=set)
-
-    async def load_state_key(self) -> None:
-        """Get the key that signs carried state from the store, where all workers have the same.
-
-        Raises:
-            StoreUnavailable: the store does not respond.
-        """
-        self.carried.keys = [await self.entries.add("state_key", self.carried.keys[0])]
-        self.has_state_key = True
-
-    @property
-    def models(self) -> list[str]:
-        """The names of models that clients can list."""
-        names: dict[str, None] = {}
-        for upstream in self.upstreams:
-            for name, model in upstream.models.items():
-                names[model if name == ANY_MODEL else name] = None
-        return list(names)
-
-    def clean(self, text: str) -> str:
-        """Return a text without the secrets of the upstreams and without the required key."""
-        for upstream in self.upstreams:
-            text = upstream.clean(text)
-        return redact(text.replace(self.key, "***") if self.key else text)
 
 
 class Service:
@@ -242,6 +225,9 @@ class Service:
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
         self._body = Body(gateway.bodies)
+        self._began = monotonic()
+        self._sender: Client | None = None  # without keys
+        self._entries = gateway.entries
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
@@ -263,6 +249,8 @@ class Service:
                 service = self._reply(replies.thread_refusal(self._client))
             else:
                 service = self._respond(body)
+            if gateway.access is not None and not is_refused:
+                service = self._serve_allowed(gateway.access, body, service)
             await run_watched(service, self._watch_client)
         except ClientDisconnect:
             self._exchange.disconnected = True
@@ -272,6 +260,20 @@ class Service:
             gateway.open_requests.discard(self)
             gateway.bodies.size -= self._body.size
 
+    async def _serve_allowed(self, access: Access, body: Any, service: Coroutine[Any, Any, None]) -> None:
+        """Serve a request if its client may ask for it, else refuse it."""
+        models = requested_models(body, self._route.model)
+        self._exchange.model = models[0]
+        try:
+            refusal = await access.find_refusal(self._exchange, self._sender, models, self._headers)
+            if refusal is None:
+                await service
+            else:
+                waiting = {} if refusal.retry_after is None else {"retry-after": f"{refusal.retry_after:g}"}
+                await self._reply(self._refuse(refusal.status, refusal.message, waiting))
+        finally:
+            service.close()  # else Python warns that it was never awaited
+
     def _reply_without_body(self) -> Response | None:
         gateway, route, method = self._gateway, self._route, self._exchange.method
         if route.action == "too_long":
@@ -279,8 +281,11 @@ class Service:
             return self._refuse(414, f"the path has more than {most} bytes, or the query more than {4 * most}")
         if sum(len(name) + len(value) for name, value in self._scope["headers"]) > gateway.limits.head:
             return self._refuse(431, f"the headers have more than {gateway.limits.head} bytes")
-        if gateway.key is not None and not has_key(Request(self._scope), gateway.key):
-            return self._refuse(401, "the key is missing or is not the key of this gateway")
+        has_keys = gateway.access is not None and gateway.access.needs_key
+        if gateway.access is not None and has_keys:
+            if (sender := gateway.access.find(self._scope)) is None:
+                return self._refuse(401, "the key is missing or is not the key of this gateway")
+            self._sender, self._entries, self._exchange.key = sender, sender.entries, sender.key.name
         if route.action == "unknown":
             return self._refuse(404, replies.unknown_path(self._client, method, self._exchange.path))
         allowed = ", ".join(route.methods)
@@ -290,13 +295,14 @@ class Service:
             if self._headers.get("upgrade", "").lower() == "websocket":
                 return self._refuse(426, _NO_WEBSOCKETS, _WITHOUT_UPGRADE)
             return self._refuse(405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
-        is_open = method == "POST" and gateway.key is None
+        is_open = method == "POST" and not has_keys
         if is_open and "origin" in self._headers and is_from_another_site(self._headers):
             return self._refuse(403, "a web page of another site cannot use this gateway")
         if route.action == "health":
             return Response(status_code=200)
         if route.action == "list_models":
-            found = replies.models_reply(route.client, gateway.models, route.model)
+            names = [name for name in gateway.models if self._sender is None or self._sender.key.allows(name)]
+            found = replies.models_reply(route.client, names, route.model)
             return found or self._refuse(404, f"this gateway lists no model {route.model!r}", code="not_found")
         if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway.upstreams):
             return self._refuse(404, "no upstream of this gateway counts tokens of this wire: ask the provider")
@@ -374,10 +380,14 @@ class Service:
                 if attempt.conversion is not None:  # else there was no response, or nothing could be made of one
                     turn, writer = attempt.conversion.turn, attempt.conversion.writer
                     exchange.calls, exchange.usage = len(turn.calls), turn.usage
+                    if gateway.price is not None:
+                        exchange.cost = find_cost(gateway.price, turn)
                     exchange.changes += writer.omitted.values()
                     error = turn.error or writer.error
                     if error is not None and exchange.error is None and not exchange.disconnected:
                         exchange.error = gateway.clean(replies.error_sentence(error))
+                        code = exchange.upstream, attempt.target.name, error.code or error.kind
+                        exchange.error_codes = [*exchange.error_codes, code]
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
@@ -386,14 +396,14 @@ class Service:
         if not gateway.has_state_key:
             await gateway.load_state_key()
         if self._route.client == "openai_responses":
-            references = await find_references(gateway.entries, body, gateway.limits.body)
+            references = await find_references(self._entries, body, gateway.limits.body)
             if references is not None:
                 self._body.is_large |= references.size > LARGE or len(references.items) > _MANY_ITEMS
                 resolve = references.resolve
                 body = await run_in_thread(resolve) if self._body.is_large else resolve()
         for position, upstream in enumerate(gateway.upstreams, 1):
             is_large = self._body.is_large
-            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, gateway.entries)
+            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, self._entries)
             attempt = self._attempt = await run_in_thread(make) if is_large else make()
             attempt.has_large_body = is_large
             state = await attempt.find_state() if attempt.keeps_state else {}
@@ -407,11 +417,17 @@ class Service:
             exchange.upstream, exchange.provider = position, attempt.target.name
             exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
             is_last = position == len(gateway.upstreams)
+            if gateway.strict and (changed := meaning_changes(attempt.changes)):
+                failures.append(f"{attempt.target.name}: this gateway is strict: {'; '.join(changed)}")
+                if is_last:
+                    raise UsageError(failures[-1])
+                continue
             has_begun = False
             async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
                 async for part in parts:
                     headers = None if has_begun else self._response_headers(attempt)
-                    has_begun = True
+                    if not has_begun:
+                        has_begun, exchange.first_byte = True, monotonic() - self._began
                     await stream.write(part, headers=headers, is_last=attempt.has_ended)
                     if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
                         gateway.open_requests.discard(self)
@@ -421,6 +437,8 @@ class Service:
             if not is_last and error.code not in _NO_FALLBACK:
                 sentence = replies.error_sentence(attempt.prepare().turn.error or error)
                 failures.append(gateway.clean(f"{attempt.target.name}: {sentence}"))
+                code = position, attempt.target.name, error.code or error.kind
+                exchange.error_codes = [*exchange.error_codes, code]
                 continue
             if await stream.cancel():
                 await self._reply(replies.failed_reply(attempt.client, writer, error, self._upstream_headers(attempt)))
@@ -447,7 +465,8 @@ class Service:
         if value is not None and is_header_value(value):
             self._exchange.request_id = value
         limits = limit_headers(attempt.client, attempt.target, given)
-        return {**limits, attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        request_id = {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        return {**limits, **request_id, "x-streamkit-changes": str(len(attempt.changes))}
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""
@@ -470,28 +489,3 @@ class Service:
         if self._exchange.method == "HEAD":
             response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
         await response(self._scope, self._receive, self._send)
-
-
-def open_store(store: Store | str | PathLike[str]) -> Store:
-    """Return a store; nothing is connected yet.
-
-    Args:
-        store: a store, which is returned, or its address: the path of a SQLite file, ``postgresql://...`` or
-            ``redis://...`` (``rediss://``, ``valkey://``, ``unix://``).
-
-    Raises:
-        UsageError: it is none of these.
-        ModuleNotFoundError: the address needs an extra that is not installed.
-    """
-    if not isinstance(store, (str, PathLike)):
-        if missing := [name for name in ("get", "renew", "put", "add", "aclose") if not hasattr(store, name)]:
-            raise UsageError(f"store must be a Store or an address, and {type(store).__name__} has no {missing[0]!r}")
-        return store
-    address = fspath(store)
-    if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
-        from streamkit.gateway.redis_store import RedisStore
-
-        return RedisStore(address)
-    from streamkit.gateway.database_store import DatabaseStore
-
-    return DatabaseStore(address)

@@ -17,7 +17,7 @@ from streamkit.providers.provider import Provider
 
 __all__ = ["CLIENTS", "TOO_LONG", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
 
-Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown", "too_long"]
+Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "operation", "unknown", "too_long"]
 
 #: The providers whose clients are served.
 CLIENTS = (
@@ -48,7 +48,8 @@ class Route:
     Attributes:
         client: the name of the provider whose wire the client speaks.
         action: ``respond``: a response of a model; ``count_tokens``: of the input; ``list_models`` and ``health``
-            (``HEAD /``); ``unknown``: no such path; ``too_long``: a path that is not looked up.
+            (``HEAD /``); ``operation``: of the gateway itself, without a wire; ``unknown``: no such path; ``too_long``:
+            a path that is not looked up.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
@@ -68,6 +69,7 @@ class Route:
 #: The route of a path that is not looked up, because it is too long.
 TOO_LONG = Route("openai_chat", "too_long")
 _READ = ("GET", "HEAD")
+_OPERATION = ("/health", "/ready", "/metrics")
 #: The routes by the key of a path (``_split``). The paths of Anthropic and OpenAI may have any base URL: their SDKs add
 #: the version to it, while DSPy and the AI SDK expect it there.
 _ROUTES = {
@@ -117,6 +119,8 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
     """
     if (route := _USUAL.get(path)) is None:
         client = "anthropic" if "anthropic-version" in headers else "openai_chat"
+        if path in _OPERATION:
+            return Route(client, "operation", _READ)
         if path in ("", "/"):
             return Route(client, "health", _READ)
         key, model = _split(path.removeprefix("/").split("/"))

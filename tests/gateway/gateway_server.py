@@ -33,6 +33,7 @@ def serve_gateway(
     key: str | None = None,
     state_key: Any = b"a key that all gateways of these tests have",
     store: Any = None,
+    strict: bool = False,
 ) -> Iterator[str]:
     """Yield the address of a gateway over these upstreams."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -49,7 +50,8 @@ def serve_gateway(
                 key=key,
                 state_key=state_key,
                 store=store,
-                report=None if reports is None else reports.append,
+                strict=strict,
+                observe=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
             server.append(uvicorn.Server(config))

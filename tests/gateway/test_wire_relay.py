@@ -87,7 +87,7 @@ def relayed(
         usual, body = CLIENTS.get(wire_of(provider), CONVERSE)
         body = {**body, "stream_options": {"include_usage": True}} if wire_of(provider) == "openai_chat" else body
         upstream = Upstream(provider=provider, ask=ask, models=models or {})
-        gateway = Gateway(upstream, report=reports.append, state_key=b"k" * 32)
+        gateway = Gateway(upstream, observe=reports.append, state_key=b"k" * 32)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(gateway), base_url="http://gateway") as http:
             return await http.post(path or usual, json={**body, **fields})
 
