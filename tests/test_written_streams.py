@@ -288,7 +288,8 @@ def test_a_call_within_which_a_response_failed_has_no_end(target: str, kind: str
     events = [event for chunk in [*CUT_CALLS[kind], *last] for event in turn.feed(chunk)]
     events += turn.close(ConnectionError("reset") if end == "connection" else None)
     written = write(turn, events, target)
-    assert (CALL_ENDS[target] in b"".join(written.parts)) is (end == "length")
+    has_end = end == "length" and (target, kind) != ("openai_responses", "custom")  # clients run what has one
+    assert (CALL_ENDS[target] in b"".join(written.parts)) is has_end
     assert (written.again.error is None) is (end == "length")
     ((call,), (cut,)) = written.again.calls, turn.calls
     beginning = "" if call.kind == kind else '{"input":"'

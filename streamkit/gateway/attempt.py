@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, aclosing, nullcontext
 from functools import partial
 from operator import is_
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 import anyio
@@ -47,6 +47,9 @@ from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
 from streamkit.values.json_data import copy_with
+
+if TYPE_CHECKING:
+    from streamkit.gateway.translation.wire_relay import RecordedProvider, WireRelay
 
 __all__ = ["Attempt", "Conversion"]
 
@@ -100,6 +103,7 @@ class Attempt:
         self._has_references = route.client == "openai_responses"
         self.has_large_body: bool = False
         self._as_array = route.as_array
+        self._streams_in_body = route.stream is None
         target = providers.get(upstream.provider)
         self.target: Provider = target
         self.client: Provider = client_provider(route, target)
@@ -111,10 +115,14 @@ class Attempt:
         )
         self.request: Request = request
         self.model: str = upstream.model_for(request.settings.model)
+        # A custom tool for which the dialect has no form is a function there, and its calls are translated.
+        self._is_relayed = self.client.name == target.name and (
+            target.traits.custom_calls or not any(getattr(tool, "kind", None) == "custom" for tool in request.tools)
+        )
         self.keeps_state: bool = keeps_state(self.client, target)
-        self._has_gateway_ids = self.client.package != target.package  # else the client has the upstream's
         # Clients of wires without any field for state have no ids either, or may have none.
-        is_alike = self.keeps_state and (not self._has_gateway_ids or self.client.traits.reasoning_state is None)
+        self._has_unique_ids = self.client.package != target.package  # Kimi's ids repeat, and are written in its form
+        is_alike = self.keeps_state and (not self._has_unique_ids or self.client.traits.reasoning_state is None)
         self._alike = AlikeNames() if is_alike else None
         self._body: dict[str, Any] = {}
         self._headers = feature_headers(target, headers) if self.client.package == target.package else {}
@@ -126,7 +134,7 @@ class Attempt:
 
     async def find_state(self) -> Mapping[Place, str]:
         """Return the state that the gateway has kept of calls that the client sends back without it, by their place."""
-        needed = needed_names(self.request.contents, self._alike, has_gateway_ids=self._has_gateway_ids)
+        needed = needed_names(self.request.contents, self._alike, has_gateway_ids=self._has_unique_ids)
         latest = [*needed.items()][-MOST_STATES:]
         names = [name for _, own in latest for name in own]
         if not names:
@@ -151,18 +159,28 @@ class Attempt:
             UsageError: the upstream cannot have it.
         """
         request = self.request
-        contents = restore_state(request.contents, self._state, self.changes, state)
+        left_out: list[str] = []
+        contents = restore_state(request.contents, self._state, left_out, state)
         if not all(map(is_, contents, request.contents)):
             self.request = copy_with(request, contents=contents)
-        self._body = providers.render_request(
-            self.request,
-            self.target,
+        render = partial(
+            providers.render_request,
+            provider=self.target,
             stream=True,
-            settings=None if self.model == request.settings.model else {"model": self.model},
             endpoint=self._upstream.endpoint,
             unsupported="text",
-            changes=self.changes,
         )
+        if self._is_relayed:
+            from streamkit.gateway.translation.passed_request import pass_request
+
+            asked = (self._client_body, request, self.request, render, self.model, self.target, self.changes)
+            self._body = pass_request(*asked)
+            if self._streams_in_body:
+                self._body["stream"] = True
+        else:
+            settings = None if self.model == request.settings.model else {"model": self.model}
+            self._body = render(self.request, settings=settings, changes=self.changes)
+        self.changes += left_out
         if self.has_large_body:
             self.prepare()  # which takes as long
 
@@ -186,6 +204,8 @@ class Attempt:
                 writer,
                 self._state,
                 keeps_calls=self.keeps_state,
+                is_relayed=self._is_relayed,
+                usage_chunk=asks_for_usage(self._client_body),
             )
         return self.conversion
 
@@ -206,13 +226,16 @@ class Attempt:
             turn, writer, write = conversion.turn, conversion.writer, conversion.write
             length, reading = self.response_headers.get("content-length", ""), TurnReading(turn, source)
             is_large = length.isdecimal() and len(length) < 10 and LARGE < int(length) <= _LONGEST
+            if is_large:
+                conversion.output = writer
             try:
                 async with aclosing(_read_at_once(reading) if is_large else reading.batches()) as batches:
                     async for batch in batches:
                         is_done = turn.done
                         events = [*batch, *turn.close()] if is_done else batch
-                        if written := await run_in_thread(write, events) if is_large else write(events):
-                            data += written
+                        made = await run_in_thread(write, events) if is_large else write(events, reading.last_input)
+                        if made:
+                            data += made
                             has_begun = (
                                 has_begun or (not waits_for_content and turn.error is None) or has_content(events)
                             )
@@ -221,7 +244,7 @@ class Attempt:
                         if data and has_begun:
                             yield data
                             data = b""
-                    data += await run_in_thread(writer.close) if is_large else writer.close()
+                    data += await run_in_thread(writer.close) if is_large else conversion.output.close()
                     is_complete = turn.error is None and writer.error is None  # an error that is not read is logged
                     if is_complete and (conversion.kept or self._has_references):
                         await self._store(conversion, is_large)
@@ -238,7 +261,7 @@ class Attempt:
         states: dict[str, bytes] = {}
         for call, state in conversion.kept:
             kept = b"" if state is None else wrap_state(state, self._state.keys[0]).encode()
-            if self._has_gateway_ids:
+            if self._has_unique_ids:
                 states[writer.written_id(call.id) or call.id] = kept
             if self._alike is not None:
                 states[self._alike.of(call.name, call.arguments)] = kept
@@ -325,6 +348,7 @@ class Conversion:
 
     Attributes:
         kept: the complete calls so far, each with its state; None without any.
+        output: what ends the client's response: the writer, or the relay of an upstream of the client's dialect.
         turn: the upstream's response.
         writer: the writer of the client's response.
     """
@@ -332,11 +356,13 @@ class Conversion:
     __slots__ = (
         "_carrier",
         "_has_started",
+        "_keeps_calls",
         "_restorer",
         "_shown_kind",
         "_shows_model",
         "_upstream",
         "kept",
+        "output",
         "turn",
         "writer",
     )
@@ -352,13 +378,20 @@ class Conversion:
         state: StateSettings,
         *,
         keeps_calls: bool,
+        is_relayed: bool,
+        usage_chunk: bool,
     ) -> None:
         self._upstream = upstream
+        recorded: RecordedProvider | None = None
+        if is_relayed and writer.places is not None:
+            from streamkit.gateway.translation.wire_relay import RecordedProvider, WireRelay
+
+            recorded = RecordedProvider(target)
         used_ids = [
             block.id for content in request.contents for block in content.blocks if isinstance(block, ToolCallBlock)
         ]
         self.turn: Turn = Turn(
-            target,
+            recorded or target,
             secrets.token_hex(12),  # some wires have no response id, and ids must differ between responses
             endpoint=upstream.endpoint,
             model=model,
@@ -375,12 +408,27 @@ class Conversion:
         # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
         self._shows_model = client.package == target.package and model == request.settings.model
         # Also of a response that fails before it starts.
-        writer.is_same_wire = client.traits.is_from_provider({"provider": target.name})
+        writer.has_own_errors = client.traits.is_from_provider({"provider": target.name})
         self._has_started = False
+        self._keeps_calls = keeps_calls
+        self.output: Writer | WireRelay = writer
+        if recorded is not None:
+            wrap = partial(_wrap_value, self.turn.origin, state.keys[0])
+            shown = None if self._shows_model else request.settings.model
+            relay = partial(WireRelay, self.turn, recorded, writer, wrap, model=shown, usage_chunk=usage_chunk)
+            self.output = relay(is_whole=not request.stream)
 
-    def write(self, batch: Sequence[Event]) -> bytes:
-        """Return the client's bytes for some events of the upstream's response."""
+    def write(self, batch: Sequence[Event], data: Any = None) -> bytes:
+        """Return the client's bytes for some events of the upstream's response, and for the input that has them."""
         events = batch
+        if self.turn.has_error:
+            events = [self._clean(event) for event in events]
+        if (relay := self.output) is not self.writer:
+            written = cast("WireRelay", relay).relay(events, data)
+            if written is not None:
+                if self._keeps_calls:
+                    self._carrier.carry(events)
+                return written
         if not self._has_started:
             # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
             first = next((event for event in batch if isinstance(event, UsageReport)), None)
@@ -391,8 +439,6 @@ class Conversion:
                 self._has_started = True
                 if self._shows_model and started.model is not None:
                     self.writer.model = started.model[:LONGEST_REPEATED]
-        if self.turn.has_error:
-            events = [self._clean(event) for event in events]
         if self._restorer.is_needed:
             events = [restored for event in events for restored in self._restorer.restore(event)]
         events = self._carrier.carry(events)
@@ -413,6 +459,10 @@ class Conversion:
         if error.kind == "transport_error":  # its text, which the log has, names the host, the port and the client
             message, raw = NO_CONNECTION, None
         return structs.replace(event, error=structs.replace(error, message=message, raw=raw))
+
+
+def _wrap_value(origin: dict[str, str], key: bytes, value: dict[str, Any]) -> str:
+    return wrap_state(UpstreamState(origin, "value", value), key)
 
 
 def _clean_data(value: Any, clean: Callable[[str], str]) -> Any:

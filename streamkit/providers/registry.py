@@ -324,7 +324,7 @@ def writer(
 
     ``writer.write(event)`` returns the bytes of an event at once, ``writer.close()`` the end of the stream. Calls get
     the ids of the target. What the target has no form for is left out, with a sentence in ``writer.omitted``; a call
-    that is not complete never becomes complete. Of events of the same provider all that only its wire has is written
+    that is not complete never becomes complete. Of events of the same provider the facts about the response are written
     again (docs/rules.md, "The same wire").
 
     Args:

@@ -240,18 +240,20 @@ def test_a_long_name_of_a_model_is_refused(models: Mapping[str, str]) -> None:
 
 
 def test_a_long_name_of_the_upstreams_model_is_not_repeated() -> None:
-    """With an upstream of the client's wire the client gets the upstream's name."""
+    """With an upstream of the client's wire the client gets what the upstream sends, and not more."""
     live = writer("openai_chat", response_id="r", model="m" * 100_000)
     events = (ResponseStarted("r", "m"), *[Text("x", block=0)] * 20, Finished("stop"))
 
+    sent = [*map(live.write, events), live.close()]
+
     @asynccontextmanager
     async def ask(request: UpstreamRequest) -> AsyncIterator[list[bytes]]:
-        yield [*map(live.write, events), live.close()]
+        yield sent
 
     app = Gateway(Upstream(provider="openai_chat", ask=ask))
     (response,) = run(app, ("POST", "/v1/chat/completions"), json={**QUESTION, "stream": True})
     assert b"mmm" in response.content
-    assert len(response.content) < 100_000
+    assert len(response.content) <= len(b"".join(sent))
 
 
 @pytest.mark.anyio
@@ -447,7 +449,7 @@ def test_all_of_a_compressed_body_is_read() -> None:
         body = json.dumps({**QUESTION, "messages": [{"role": "user", "content": "x" + text[:size]}]}).encode()
         (response,) = run(app, ("POST", PATH), content=gzip.compress(body, 1), headers={"content-encoding": "gzip"})
         assert response.status_code == 200
-        assert len(requests[0].body["messages"][0]["content"][0]["text"]) == size + 1
+        assert len(requests[0].body["messages"][0]["content"]) == size + 1
 
 
 @pytest.mark.parametrize(

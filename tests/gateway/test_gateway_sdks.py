@@ -77,7 +77,10 @@ def test_openais_sdk_joins_the_chunks_of_several_signed_blocks(provider: str) ->
     signatures, thoughts = ("Zmlyc3Q=", "c2Vjb25k"), ("First I look.", "Then I look again.")
     signed: list[Any] = [Reasoning(text, signature) for text, signature in zip(thoughts, signatures, strict=True)]
     if provider == "openrouter":
-        details = [{"type": "reasoning.text", "text": each.text, "signature": each.signature} for each in signed]
+        details = [
+            {"type": "reasoning.text", "text": each.text, "signature": each.signature, "index": index}
+            for index, each in enumerate(signed)
+        ]
         signed = [
             ReasoningBlock(text=each["text"], metadata={"provider": provider, "reasoning_details": [each]})
             for each in details

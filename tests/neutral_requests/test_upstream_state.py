@@ -388,37 +388,6 @@ def test_contents_without_state_are_returned_as_they_are() -> None:
     assert all(after is before for after, before in zip(restore_state(contents, SETTINGS), contents, strict=True))
 
 
-@pytest.mark.parametrize("encrypted", [True, False], ids=["with reasoning", "without"])
-def test_the_phase_of_a_message_passes_through_a_client_of_the_same_wire(encrypted: bool) -> None:
-    """OpenAI's models stop early if a message between calls comes back without its phase (vercel/ai#12860)."""
-    output: list[Json] = [
-        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA=="},
-        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "phase": "commentary",
-         "content": [{"type": "output_text", "text": "I look.", "annotations": []}]},
-        {"type": "message", "id": "msg_2", "role": "assistant", "status": "completed", "phase": "final_answer",
-         "content": [{"type": "output_text", "text": "Monday.", "annotations": []}]},
-        {"type": "message", "id": "msg_3", "role": "assistant", "status": "completed", "phase": "another",
-         "content": [{"type": "output_text", "text": "Bye.", "annotations": []}]},
-    ]  # fmt: skip
-    turn = Turn("openai_responses", turn_key="t", endpoint=ENDPOINT)
-    carrier = StateCarrier(
-        "openai_responses", {"provider": "openai_responses", "endpoint": ENDPOINT, "model": "gpt-5"}, SETTINGS
-    )
-    live = get("openai_responses").writer(response_id="resp_2", model="gpt-5", stream=False)
-    body = {"id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5"}
-    for events in (turn.feed({**body, "output": output if encrypted else output[1:]}), turn.close()):
-        for event in carrier.carry(events):
-            live.write(event)
-    written = json.loads(live.close())["output"]
-    assert [item.get("phase") for item in written if item["type"] == "message"] == ["commentary", "final_answer", None]
-    items, _ = upstream_messages(
-        "openai_responses", "openai_responses", {"input": [{"role": "user", "content": "Day?"}, *written]}
-    )
-    assert [item.get("phase") for item in items[1:] if item.get("role") == "assistant"] == [
-        "commentary", "final_answer", None,
-    ]  # fmt: skip
-
-
 def commentary_turn(*kinds: str) -> list[list[Event]]:
     """Return the events of a streamed response with a message of each phase, a call or reasoning, in this order."""
     turn = Turn("openai_responses", turn_key="t", endpoint=ENDPOINT)
@@ -598,35 +567,3 @@ def test_an_answer_is_the_last_that_a_client_gets(client: str) -> None:
     turns = [carrier.carry(events) for events in commentary_turn("reasoning", "final_answer")]
     ended = [event.kind for events in turns for event in events if isinstance(event, BlockEnded)]
     assert ended[-1] == "text"
-
-
-@pytest.mark.parametrize(
-    ("parts", "stream"),
-    [
-        ([{"text": "Monday."}, {"text": "", "thoughtSignature": "c2ln"}], False),
-        ([{"text": "Monday."}, {"text": "", "thoughtSignature": "c2ln"}], True),
-        ([{"text": "Monday.", "thoughtSignature": "c2ln"}], False),
-    ],
-    ids=["of an empty part", "streamed", "of the text's own part"],
-)
-def test_the_signature_of_a_text_passes_through_a_client_of_the_same_wire(parts: list[Json], stream: bool) -> None:
-    """Gemini 3 asks for it back (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
-    turn = Turn("gemini", turn_key="t", endpoint=ENDPOINT)
-    carrier = StateCarrier(
-        "gemini", {"provider": "gemini", "endpoint": ENDPOINT, "model": "gemini-3-pro-preview"}, SETTINGS
-    )
-    live = get("gemini").writer(response_id=None, model="m", stream=stream)
-    body = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
-            "modelVersion": "gemini-3-pro-preview"}  # fmt: skip
-    events = [event for events in (turn.feed(body), turn.close()) for event in carrier.carry(events)]
-    written = b"".join([live.write(event) for event in events]) + live.close()
-    chunks = [json.loads(line.removeprefix(b"data: ")) for line in written.split(b"\n") if line.strip()]
-    received = [part for chunk in chunks for part in chunk["candidates"][0]["content"].get("parts", ())]
-    model = {"role": "model", "parts": [part for part in received if part["text"] or "thoughtSignature" in part]}
-    assert [part["text"] for part in model["parts"]] == ["Monday.", ""]
-    asked = {"contents": [{"role": "user", "parts": [{"text": "Day?"}]}, model]}
-    contents, changes = upstream_messages("gemini", "gemini", asked)
-    assert contents[1]["parts"] == [{"text": "Monday."}, {"text": "", "thoughtSignature": "c2ln"}]
-    assert changes == []
-    elsewhere, _ = upstream_messages("gemini", "gemini", asked, endpoint="https://other.example.com")
-    assert "thoughtSignature" not in json.dumps(elsewhere)

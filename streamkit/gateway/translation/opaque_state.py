@@ -32,8 +32,6 @@ __all__ = ["StateCarrier"]
 #: The metadata of a text that is state: OpenAI's models stop early if a message between calls comes back without its
 #: phase (https://github.com/vercel/ai/pull/12860).
 _PHASE = "phase"
-#: The metadata that a client of the same wire gets in the same fields; texts of different items are different messages.
-_ITEM_FIELDS = ("item_id", _PHASE, "agent", "audio")
 #: The events that carry state, that state may precede, or that are counted.
 _CARRYING = frozenset({Reasoning, BlockEnded, ToolCallStart, ToolCallReady})
 _NO_BLOCK = -1  # the number of a block that the turn does not have
@@ -66,10 +64,9 @@ class StateCarrier:
         self._origin = {name: value for name, value in origin.items() if value is not None}
         self._key = settings.keys[0]
         self._signatures = upstream.traits.signature_fields
-        self._is_same_wire = provider.package == upstream.package
-        # A client of the same dialect, or of the same signed wire, sends such reasoning back as that wire has it.
-        self._carries_plain_reasoning = (upstream.traits.plain_reasoning and upstream.name != provider.name) or (
-            provider.traits.signs_reasoning and not (upstream.traits.signs_reasoning and self._is_same_wire)
+        # A client of the same dialect sends such reasoning back as the upstream has it.
+        self._carries_plain_reasoning = upstream.name != provider.name and (
+            upstream.traits.plain_reasoning or provider.traits.signs_reasoning
         )
         self._reasoning: dict[tuple[int, int], list[str]] = {}  # the texts of open blocks, by choice and block
         self._kinds: dict[tuple[int, int], str] = {}
@@ -145,8 +142,9 @@ class StateCarrier:
             self._text_counts[event.choice] += event.kind == "text"
             if not event.metadata:
                 return event
-            metadata = self._carry_text(event) if event.kind == "text" else {}
-            return structs.replace(event, signature=None, metadata=metadata)
+            if event.kind == "text":
+                self._carry_text(event)
+            return structs.replace(event, signature=None, metadata={})
         text = "".join(self._reasoning.pop((event.choice, event.block), ()))
         kind = self._kinds.pop((event.choice, event.block), "text")
         has_state = event.signature is not None or bool(event.metadata)
@@ -174,23 +172,14 @@ class StateCarrier:
         if not is_carried:
             return event
         if not self._traits.calls_carry_reasoning:
-            # On its own wire a signature without text stays one: the API sends it if thinking is not displayed.
-            is_signature = self._is_same_wire and event.signature is not None
-            has_text = bool(text) or is_signature
-            return self._reasoning_event(state, event.choice, has_text=has_text, block=event.block)
+            return self._reasoning_event(state, event.choice, has_text=bool(text), block=event.block)
         for states in (self._held, self._unwritten):
             states.setdefault(event.choice, []).append(state)
         return BlockEnded("reasoning", event.block, choice=event.choice)
 
-    def _carry_text(self, event: BlockEnded) -> dict[str, Any]:
-        """Return the metadata of a text for a client of the same wire; else keep the text's state for its own block."""
+    def _carry_text(self, event: BlockEnded) -> None:
+        """Keep the state of a text for a block of its own."""
         signatures = {name: event.metadata[name] for name in self._signatures if name in event.metadata}
-        if self._is_same_wire:
-            carried = {name: event.metadata[name] for name in _ITEM_FIELDS if name in event.metadata}
-            if signatures and self._traits.call_state is not None:
-                kept = UpstreamState(self._origin, "text", {}, signatures)
-                carried |= self._traits.call_state(wrap_state(kept, self._key))
-            return carried
         number, phase = self._text_counts[event.choice] - 1, event.metadata.get(_PHASE)
         state = signatures if phase is None else {**signatures, _PHASE: phase}
         if state:
@@ -201,7 +190,6 @@ class StateCarrier:
                 self._held.setdefault(event.choice, []).append(kept)
             else:
                 self._text_states[event.choice] = kept
-        return {}
 
     def _reasoning_event(
         self, state: UpstreamState, choice: int, *, has_text: bool, block: int = _NO_BLOCK
@@ -238,11 +226,7 @@ class StateCarrier:
             self._unwritten.pop(event.choice, None)
         if not call.metadata and not before:
             return event
-        metadata = {
-            name: value
-            for name, value in call.metadata.items()
-            if name == "namespace" or (self._is_same_wire and name not in self._signatures)
-        }
+        metadata = {name: value for name, value in call.metadata.items() if name == "namespace"}
         if self._traits.call_state is not None and (before or self._state_of(call)):
             metadata |= self._traits.call_state(wrap_state(self._call_state(call, before), self._key))
         return structs.replace(event, call=structs.replace(call, metadata=metadata))

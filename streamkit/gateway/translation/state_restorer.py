@@ -56,20 +56,32 @@ def restore_state(
         if content.speaker != "ai":
             continue
         wrapped = [wrapped_states(block) for block in content.blocks]
-        if stored:
-            for place, own in enumerate(wrapped):
-                if not own and (kept := stored.get((position, place))):
-                    wrapped[place] = [kept]
-        if any(wrapped):
+        kept = [stored.get((position, place), "") for place in range(len(wrapped))] if stored else []
+        if any(wrapped) or any(kept):
             reader = reader or StateReader(settings)
-            restored[position] = _restore_content(content, wrapped, reader)
+            restored[position] = _restore_content(content, wrapped, kept, reader)
     if reader is not None and changes is not None:
         changes += reader.changes
     return restored
 
 
-def _restore_content(content: Content, wrapped: Sequence[Sequence[str]], reader: StateReader) -> Content:
-    states = [[state for text in texts if (state := reader.read(text)) is not None] for texts in wrapped]
+def _restore_content(
+    content: Content, wrapped: Sequence[Sequence[str]], kept: Sequence[str], reader: StateReader
+) -> Content:
+    read = [[(text, state) for text in texts if (state := reader.read(text)) is not None] for texts in wrapped]
+    values = dict(each for entries in read for each in entries if each[1].block == "value")
+    if values:  # fields of a response that was passed on
+        made_by = next(iter(values.values())).origin
+        content = copy_with(content, blocks=[_with_values(block, values, made_by) for block in content.blocks])
+        wrapped = [[text for text in texts if text not in values] for texts in wrapped]
+        if not any(wrapped):
+            return content
+    elif any(kept):  # else the client has the fields of the message, and what was kept is the same
+        wrapped = [entry or ([stored] if stored else []) for entry, stored in zip(wrapped, kept, strict=True)]
+        for entries, stored in zip(read, kept, strict=True):
+            if not entries and stored and (kept_state := reader.read(stored)) is not None:
+                entries.append((stored, kept_state))
+    states = [[state for _, state in entries if state.block != "value"] for entries in read]
     found = [each for own in states for state in own for each in (*state.before, state)]
     calls = {(each.fields.get("name"), each.fields.get("number")): each for each in found if each.block == "call"}
     texts = {each.fields.get("number"): each for each in found if each.block == "text"}
@@ -88,8 +100,8 @@ def _restore_content(content: Content, wrapped: Sequence[Sequence[str]], reader:
             if call_state is None:
                 message.blocks.append(_with_origin(call, origin))
             else:
-                kept = {name: value for name, value in call.metadata.items() if name in _NEUTRAL_METADATA}
-                metadata = {**kept, **call_state.metadata, **call_state.origin}
+                neutral = {name: value for name, value in call.metadata.items() if name in _NEUTRAL_METADATA}
+                metadata = {**neutral, **call_state.metadata, **call_state.origin}
                 message.blocks.append(copy_with(call, metadata=metadata))
         elif carried:
             message.add_carried(carried)
@@ -185,6 +197,32 @@ class _Message:
         if self._within_text:
             blocks = _cut_texts(blocks, self._within_text)
         return _with_places(blocks, self._places) if self._places else blocks
+
+
+def _with_values(block: Block, values: Mapping[str, UpstreamState], origin: Mapping[str, str]) -> Block:
+    """Return a block whose fields have the values of their texts again, and the origin of the response."""
+    found = [values[text] for text in wrapped_states(block) if text in values]
+    if not found:
+        if isinstance(block, TextBlock):
+            return _with_origin(block, origin)
+        return _with_origin(block, origin) if isinstance(block, ToolCallBlock) else block
+    names = [name for name in ("signature", "opaque", "raw", "metadata") if hasattr(block, name)]
+    fields = {name: _put_back(getattr(block, name), values) for name in names}
+    return copy_with(block, **fields | {"metadata": {**fields["metadata"], **found[0].origin}})
+
+
+def _put_back(value: Any, values: Mapping[str, UpstreamState]) -> Any:
+    if isinstance(value, list):
+        return [_put_back(each, values) for each in value]
+    if not isinstance(value, dict):
+        return values[value].fields.get("value") if isinstance(value, str) and value in values else value
+    result = {name: _put_back(each, values) for name, each in value.items()}
+    for name, each in value.items():
+        if isinstance(each, str) and each in values and "id" in values[each].fields:  # that of its item
+            result["id"] = values[each].fields["id"]
+            if result[name] is None:
+                del result[name]
+    return result
 
 
 def _identity(state: UpstreamState) -> bytes:

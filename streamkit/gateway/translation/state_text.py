@@ -45,7 +45,8 @@ class UpstreamState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=
 
     Attributes:
         origin: what made it: the fields ``provider``, ``endpoint``, ``model`` and ``requested_model``, as far as known.
-        block: ``reasoning``, ``call`` or ``text``.
+        block: ``reasoning``, ``call`` or ``text``; ``value`` for a field of a response that was passed on, with the
+            fields ``value``, as it was, and perhaps ``id``, that of the item.
         fields: the fields of the block that its origin needs: of reasoning ``text``, ``kind``, ``signature`` and
             ``opaque``, of a call ``name`` and ``number``, its position among the calls of that name in the response, of
             a text ``number``, its position among the texts, unless it has the state itself.

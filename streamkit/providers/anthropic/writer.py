@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from streamkit.calls import Usage
 from streamkit.events import BlockEnded, Citation, ReasoningKind
 from streamkit.json_text import finalize_arguments
-from streamkit.providers.anthropic.schema import INVOCATION_METRICS, Json
+from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.anthropic.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
@@ -26,7 +26,7 @@ from streamkit.providers.writing.encoding import (
     safe_json,
     uncached_input_tokens,
 )
-from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WirePlaces, WriterOptions, paths
 
 __all__ = ["AnthropicWriter", "create_writer", "error_body", "error_event"]
 
@@ -79,8 +79,18 @@ class AnthropicWriter(SequentialWriter):
     """A writer of one message."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("message.model", "model"),
+        calls=paths("content_block", "content.*"),
+        call_types=frozenset({"tool_use"}),
+        finish=paths("delta.stop_reason", "stop_reason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_STOP_REASONS,
+        state=paths("delta.signature", "content_block.signature|data", "content.*.signature|data"),
+        state_types=frozenset({"redacted_thinking", "signature_delta", "thinking"}),
+        terminator=(b"message_stop", b"message_stop", b'{"type":"message_stop"}'),
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
-    unwritten_usage: ClassVar[str | None] = INVOCATION_METRICS  # which only Bedrock has
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -101,7 +111,7 @@ class AnthropicWriter(SequentialWriter):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": self.with_own_usage({**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)}),
+            "usage": {**_prompt_usage(usage), "output_tokens": min(1, usage.output_tokens or 0)},
         }
         self._started_facts = self._facts()
         message |= self._started_facts
@@ -136,11 +146,7 @@ class AnthropicWriter(SequentialWriter):
                 fields["stop_reason"] = _STOP_REASONS["refusal"]
             explanation = "".join(self._refusal)
             fields.setdefault("stop_details", {"type": "refusal", "category": None, "explanation": explanation})
-        self.send({"type": "message_delta", "delta": fields, "usage": self.with_own_usage(output), **beside})
-        self.send_message_stop()
-
-    def send_message_stop(self) -> None:
-        """Write ``message_stop``."""
+        self.send({"type": "message_delta", "delta": fields, "usage": output, **beside})
         self.send({"type": "message_stop"})
 
     def _facts(self) -> Json:

@@ -25,7 +25,7 @@ from streamkit.providers.writing.aws_frames import error_event
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import safe_json, uncached_input_tokens
-from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WirePlaces, WriterOptions, paths
 
 __all__ = ["ConverseWriter", "create_writer", "error_body", "error_event"]
 
@@ -44,6 +44,19 @@ class ConverseWriter(SequentialWriter):
     """A writer of one message. A chunk is ``{name: body}``, as boto3 yields it."""
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        calls=paths("start.toolUse", "output.message.content.*.toolUse"),
+        call_types=frozenset({None}),
+        call_id="toolUseId",
+        finish=paths("stopReason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_STOP_REASONS,
+        state=paths(
+            "delta.reasoningContent.signature|redactedContent",
+            "output.message.content.*.reasoningContent.redactedContent",
+            "output.message.content.*.reasoningContent.reasoningText.signature",
+        ),
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
@@ -71,7 +84,7 @@ class ConverseWriter(SequentialWriter):
         facts = dict(self.metadata)
         stop = {name: facts.pop(name) for name in _STOP_FACTS if name in facts}
         self.send({"messageStop": {"stopReason": self.finish_name(FINISH_REASONS, _STOP_REASONS), **stop}})
-        usage = self.with_own_usage(_usage_fields(self.usage or Usage()))
+        usage = _usage_fields(self.usage or Usage())
         self.send({"metadata": {"usage": usage, "metrics": {"latencyMs": 0}, **facts}})
 
     def encode(self, chunk: Json) -> bytes:
@@ -154,7 +167,7 @@ class ConverseWriter(SequentialWriter):
 
     def citation(self, event: Citation) -> bool:
         """Write a citation of a text block: this wire's own, or an address of the web."""
-        data, is_known = event.data, self._own_state is not None or self.is_same_wire
+        data, is_known = event.data, self._own_state is not None
         is_own = isinstance(data, dict) and ("location" in data or is_known)
         if is_own or event.url is not None:
             web = {"title": event.title or "", "location": {"web": {"url": event.url}}}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import ClassVar
 
-from streamkit.providers.anthropic.schema import INVOCATION_METRICS
 from streamkit.providers.anthropic.writer import AnthropicWriter
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
@@ -16,7 +15,7 @@ from streamkit.providers.writing import aws_frames
 from streamkit.providers.writing.aws_frames import aws_error_body as error_body
 from streamkit.providers.writing.aws_frames import error_event
 from streamkit.providers.writing.encoding import encode_chunk
-from streamkit.providers.writing.wire_output import ErrorBody, Json, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, Json, WirePlaces, WriterOptions
 
 __all__ = ["InvokeWriter", "create_writer", "error_body", "error_event"]
 
@@ -30,13 +29,8 @@ class InvokeWriter(AnthropicWriter):
     """A writer of one message. Bedrock sends no pings, and an error as an exception."""
 
     error_rules: ClassVar[ErrorRules] = aws_frames.ERRORS
+    places: ClassVar[WirePlaces | None] = None  # its frames contain the events of another wire
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
-
-    def send_message_stop(self) -> None:
-        """Write ``message_stop`` with Bedrock's own count, if the events have it."""
-        raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
-        metrics = raw.get(INVOCATION_METRICS) if isinstance(raw, dict) else None
-        self.send({"type": "message_stop", **({INVOCATION_METRICS: metrics} if metrics else {})})
 
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a frame; an error as an exception."""

@@ -19,7 +19,7 @@ from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.writing.block_order import SequentialWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_output import ErrorBody, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, WirePlaces, WriterOptions, paths
 
 __all__ = ["CohereWriter", "create_writer", "error_body", "error_event"]
 
@@ -50,6 +50,12 @@ class CohereWriter(SequentialWriter):
     """A writer of one message, which counts its contents, calls and citations from 0 each."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        calls=paths("delta.message.tool_calls", "message.tool_calls.*"),
+        finish=paths("delta.finish_reason", "finish_reason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASONS,
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
@@ -70,12 +76,12 @@ class CohereWriter(SequentialWriter):
         if self.error is not None:
             _, message, _ = self.error_fields(self.error)
             ending = {"error": message, "finish_reason": _FINISH_REASONS["error"]}
-            if self.is_same_wire and isinstance(self.error.raw, dict) and "error_type" in self.error.raw:
+            if self.has_own_errors and isinstance(self.error.raw, dict) and "error_type" in self.error.raw:
                 ending["error_type"] = self.error.raw["error_type"]
         elif self.finish_is_error:
             ending["error"] = _INTERNAL_ERROR
         if self.usage is not None:
-            ending["usage"] = self.with_own_usage(_usage(self.usage))
+            ending["usage"] = _usage(self.usage)
         self.send({"type": "message-end", "delta": ending})
         if self.error is None:
             self.send_bytes(b"data: [DONE]\n\n")
@@ -168,7 +174,7 @@ class CohereWriter(SequentialWriter):
 
     def citation(self, event: Citation) -> bool:
         """Write a citation within its text: this wire's own, or an address as a document."""
-        data, is_known = event.data, self._own_state is not None or self.is_same_wire
+        data, is_known = event.data, self._own_state is not None
         is_own = isinstance(data, dict) and ("sources" in data or is_known)
         if is_own or event.url is not None:
             citation = data if is_own else _document(event)

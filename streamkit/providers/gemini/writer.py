@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain, repeat
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 from streamkit.calls import ToolCall, Usage
 from streamkit.errors import UnsupportedContent
@@ -22,9 +22,17 @@ from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.gemini.metadata import CANDIDATE_FACTS, facts_prefix
 from streamkit.providers.gemini.schema import SIGNATURE
 from streamkit.providers.gemini.traits import ERRORS, FINISH_REASONS
-from streamkit.providers.writing.block_order import ChoicesWriter, WholeCallWriter
+from streamkit.providers.writing.block_order import WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import (
+    LONGEST_REPEATED,
+    ErrorBody,
+    Json,
+    ServerToolCall,
+    WirePlaces,
+    WriterOptions,
+    paths,
+)
 
 __all__ = ["GeminiWriter", "create_writer", "error_body", "error_event"]
 
@@ -75,13 +83,22 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return b"data: %b\r\n\r\n" % encode_json(error_body(status, message, code))
 
 
-class GeminiWriter(ChoicesWriter, WholeCallWriter):
+class GeminiWriter(WholeCallWriter):
     """A writer of candidates: an SSE event (``alt=sse``) or an element of a JSON array at a time."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     call_state: ClassVar[frozenset[str]] = frozenset({SIGNATURE})
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("modelVersion"),
+        choices="candidates",
+        calls=paths("content.parts.*.functionCall|function_call"),
+        finish=paths("candidates.*.finishReason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASONS,
+        state=paths("candidates.*.content.parts.*.thoughtSignature|thought_signature"),
+    )
     has_calls_without_id: ClassVar[bool] = True
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
@@ -100,30 +117,17 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
     def _candidate(self, candidate: Json) -> None:
         self.send(self._chunk(candidate))
 
-    def begin_choice(self, first: Self) -> None:
-        """Take the facts that each chunk has from the first candidate's writer."""
-        self._separators = first._separators
-        self.take_facts(first)
-
-    def end_choice(self) -> None:
-        """Write the finish reason and the facts about a further candidate."""
-        self._candidate(self._last_candidate())
-
     def _last_candidate(self) -> Json:
         """Return the end of a candidate: its last part is an empty text, as Gemini 3 sends it after calls."""
-        prefix = facts_prefix(self._number)
+        prefix = facts_prefix(0)
         reason = self.finish_name(FINISH_REASONS, _FINISH_REASONS)
         facts = {name: self.metadata[prefix + name] for name in CANDIDATE_FACTS if prefix + name in self.metadata}
         return {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": reason, **facts}
 
-    def _usage_metadata(self, usage: Usage) -> Json:
-        return self.with_own_usage(_usage_metadata(usage))
-
     def _chunk(self, candidate: Json, usage: Mapping[str, Any] | None = None) -> Json:
-        chunk: Json = {"candidates": [{**candidate, "index": self._number}]}
+        chunk: Json = {"candidates": [{**candidate, "index": 0}]}
         if usage is None and self.usage is not None and self.usage.input_tokens is not None:
-            # Of this wire without the tokens of tools, which it counts apart.
-            usage = {"promptTokenCount": self.own_usage().get("promptTokenCount", self.usage.input_tokens)}
+            usage = {"promptTokenCount": self.usage.input_tokens}
         if usage:
             chunk["usageMetadata"] = usage
         return {**chunk, **self._names()}
@@ -138,13 +142,12 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
 
     def end(self) -> None:
         """Write the finish reason with all token counts, or the error."""
-        self.end_others()
         if self.error is not None:
             if self.usage is not None:
-                self.send({"usageMetadata": self._usage_metadata(self.usage), **self._names()})
+                self.send({"usageMetadata": _usage_metadata(self.usage), **self._names()})
             self.send(self.own_error(error_body(*self.error_fields(self.error)), self.error))
         else:
-            chunk = self._chunk(self._last_candidate(), {} if self.usage is None else self._usage_metadata(self.usage))
+            chunk = self._chunk(self._last_candidate(), {} if self.usage is None else _usage_metadata(self.usage))
             feedback = self.metadata.get("promptFeedback")
             if feedback is not None:
                 chunk["promptFeedback"] = feedback
@@ -166,11 +169,11 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
         body: Json = {}
         for chunk in chunks:
             body |= chunk
-            for piece in chunk.get("candidates", ()):
+            for piece in chunk.get("candidates", ()):  # of the API an index and parts may be missing
                 content: Json = {"parts": [], "role": "model"}
-                candidate = candidates.setdefault(piece["index"], {"content": content})
+                candidate = candidates.setdefault(piece.get("index", 0), {"content": content})
                 candidate |= {name: value for name, value in piece.items() if name != "content"}
-                for part in piece["content"]["parts"]:
+                for part in piece.get("content", {}).get("parts", ()):
                     parts = candidate["content"]["parts"]
                     last = parts[-1] if parts else {}
                     if not part.keys() <= {"text", "thought"}:
@@ -236,8 +239,6 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
         """Write the sources of the text: this wire's own object, or an address as a chunk of a search."""
         data = event.data
         name = next((field for key, field in _CITATION_FIELDS.items() if isinstance(data, dict) and key in data), None)
-        if name is None and self.is_same_wire and isinstance(data, dict):
-            name = "groundingMetadata"
         is_own = name is not None
         if not is_own and event.url is None:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
@@ -253,7 +254,7 @@ class GeminiWriter(ChoicesWriter, WholeCallWriter):
         from streamkit.providers.gemini.media import file_part, image_part
 
         own = self._own_state or {}
-        raw = event.raw if self.is_same_wire else own.get("raw")
+        raw = own.get("raw")
         if isinstance(raw, dict):
             self._part(raw)
             return

@@ -20,7 +20,7 @@ from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import WholeCallWriter
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, WriterOptions
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, WirePlaces, WriterOptions, paths
 
 __all__ = ["OllamaWriter", "create_writer", "error_body", "error_event"]
 
@@ -48,6 +48,13 @@ class OllamaWriter(WholeCallWriter):
     """A writer of one response, a line at a time. This wire has no response id."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("model"),
+        calls=paths("message.tool_calls.*"),
+        finish=paths("done_reason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_DONE_REASONS,
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     has_calls_without_id: ClassVar[bool] = True
@@ -83,7 +90,7 @@ class OllamaWriter(WholeCallWriter):
         if self.usage is not None:
             counts = {"prompt_eval_count": self.usage.input_tokens, "eval_count": self.usage.output_tokens}
             ending |= {name: count for name, count in counts.items() if count is not None}
-        self.send({**ending, **self.own_usage(), **self.metadata})
+        self.send({**ending, **self.metadata})
 
     def encode(self, chunk: Json) -> bytes:
         """Return a line."""

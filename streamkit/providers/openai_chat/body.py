@@ -47,9 +47,9 @@ class _Choice:
                 self._logprobs.append(value)
             elif name not in _CHUNK_FIELDS:
                 self._fields[name] = value
-        for name, value in part["delta"].items():
+        for name, value in (part.get("delta") or {}).items():
             if name == "tool_calls":
-                for call in value:
+                for call in value or ():
                     self._calls.setdefault(call["index"], []).append(call)
             elif value is not None and name != "role":
                 self._message.setdefault(name, []).append(value)

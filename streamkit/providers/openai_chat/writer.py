@@ -12,7 +12,7 @@ differ. This module must not read a clock: ``created`` is 0.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -32,10 +32,10 @@ from streamkit.providers.openai_chat.content_blocks import (
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.schema import CHOICE_RESPONSE_FIELDS, RESPONSE_FIELDS, SOURCE_FIELDS
 from streamkit.providers.openai_chat.traits import FINISH_REASONS
-from streamkit.providers.writing.block_order import ChoicesWriter
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, WriterOptions
+from streamkit.providers.writing.wire_output import LONGEST_REPEATED, ErrorBody, Json, WirePlaces, WriterOptions, paths
+from streamkit.providers.writing.writer import Writer
 from streamkit.values.media import is_url, normalize_data_url, to_data_url
 
 __all__ = ["ChatWriter", "create_writer", "error_body", "error_event"]
@@ -56,13 +56,30 @@ def error_event(status: int, message: str, code: str | None = None) -> bytes:
     return b"data: %b\n\n" % encode_json(error_body(status, message, code))
 
 
-class ChatWriter(ChoicesWriter):
+class ChatWriter(Writer):
     """A writer of a response and of each of its choices."""
 
     # invalid_request_error is the type of an error; the code of one names the fault of a field.
     error_rules: ClassVar[ErrorRules] = replace(ERRORS, unnamed=frozenset({"invalid_request"}))
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
     call_state: ClassVar[frozenset[str]] = frozenset({"extra_content"})
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("model"),
+        choices="choices",
+        calls=paths("delta|message.tool_calls.*"),
+        call_index="index",
+        finish=paths("choices.*.finish_reason"),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASON_NAMES,
+        is_finish_exact=True,
+        has_usage_chunk=True,
+        state=paths(
+            "choices.*.delta|message.reasoning_details|thinking_blocks|content.*.signature|data",
+            "choices.*.delta|message.reasoning_opaque|reasoning_signature",
+            "choices.*.delta|message.extra_content.google.thought_signature",
+            "choices.*.delta|message.tool_calls.*.extra_content.google.thought_signature",
+        ),
+    )
 
     def __init__(self, traits: ChatDialect, options: WriterOptions) -> None:
         super().__init__(traits, options)
@@ -88,16 +105,12 @@ class ChatWriter(ChoicesWriter):
         """Write the first chunk of the dialect, and the chunk with the role."""
         common = {"id": self.response_id or "chatcmpl-0", "object": "chat.completion.chunk", "created": 0}
         facts: Json = {"service_tier": "default", "system_fingerprint": None}
-        if self.is_same_wire:
+        if self.metadata:
             names = [name for name in ("created", *RESPONSE_FIELDS) if name in self.metadata]
             facts = {name: self.metadata[name] for name in names if len(str(self.metadata[name])) <= LONGEST_REPEATED}
         self._common = {**common, "model": self.model or "", **facts}
         if self._form.first_chunk == "comment":
             self.send_bytes(b": OPENROUTER PROCESSING\n\n")
-        elif self.is_same_wire:
-            if "prompt_filter_results" in self.metadata:
-                chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
-                self.send({**chunk, "prompt_filter_results": self.metadata["prompt_filter_results"]})
         elif self._form.first_chunk == "prompt_filter":
             result = {"prompt_index": 0, "content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
             chunk = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
@@ -107,7 +120,6 @@ class ChatWriter(ChoicesWriter):
 
     def end(self) -> None:
         """Write the finish reason, the usage and the end marker, or the error."""
-        self.end_others()
         counts = None if self.usage is None else self._usage_fields(self.usage)
         if self.finish is not None:
             self._last_chunks(counts)
@@ -138,12 +150,10 @@ class ChatWriter(ChoicesWriter):
         if counts is not None:
             if position == "choice":
                 choice["usage"] = counts
-            # Servers of Moonshot's dialect have it in either place, and which one the events do not tell.
-            if position in ("finish", "x_groq") or (position == "choice" and self.is_same_wire):
+            if position in ("finish", "x_groq"):
                 top["usage"] = counts
             if position == "x_groq":
-                known = self.metadata.get("x_groq", {}) if self.is_same_wire else {"id": self._common["id"]}
-                top["x_groq"] = {**known, "usage": counts}
+                top["x_groq"] = {"id": self._common["id"], "usage": counts}
         self._delta(delta, choice, top, reason)
         if counts is not None and position == "own":
             self._usage_chunk(counts)
@@ -166,23 +176,11 @@ class ChatWriter(ChoicesWriter):
         }
         # Empty details are left out: @openrouter/ai-sdk-provider refuses those without a count.
         known = {name: counts for name, counts in details.items() if counts}
-        fields = {"prompt_tokens": prompt or 0, "completion_tokens": output or 0, "total_tokens": total, **known}
-        return self.with_own_usage(fields)
+        return {"prompt_tokens": prompt or 0, "completion_tokens": output or 0, "total_tokens": total, **known}
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the completion that the chunks build."""
         return build_completion(chunks)
-
-    # ------------------------------------------------------------ other choices
-
-    def begin_choice(self, first: Self) -> None:
-        """Write the chunk with the role."""
-        self._common = first._common
-        self._delta({"role": "assistant", "content": "", "refusal": None})
-
-    def end_choice(self) -> None:
-        """Write the finish reason."""
-        self._delta({}, finish=_FINISH_REASON_NAMES[self.finish_reason])
 
     # ------------------------------------------------------------ chunks
 
@@ -198,7 +196,7 @@ class ChatWriter(ChoicesWriter):
         self.send(chunk)
 
     def _chunk(self, delta: Json, finish: str | None = None) -> Json:
-        choice = {"index": self._number, "delta": delta, "logprobs": None, "finish_reason": finish}
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return {**self._common, "choices": [choice], **self._no_usage}
 
     def encode(self, chunk: Json) -> bytes:
@@ -292,8 +290,6 @@ class ChatWriter(ChoicesWriter):
             self._delta({"reasoning_opaque": opaque})
         elif own is not None and isinstance(audio, dict) and "expires_at" in audio:
             self._delta({"audio": {"expires_at": audio["expires_at"]}})
-        elif self.is_same_wire and isinstance(audio, dict):
-            self._delta({"audio": {name: audio[name] for name in ("id", "expires_at") if name in audio}})
         elif event.signature and event.kind == "reasoning" and self._dialect.thinking_parts:
             self._delta({"content": [{"type": "thinking", "thinking": [], "signature": event.signature}]})
         elif own is None:
@@ -321,16 +317,14 @@ class ChatWriter(ChoicesWriter):
     def citation(self, event: Citation) -> bool:
         """Write a citation as the dialect has it: an annotation of the text, a part of it, or a source of the chunk."""
         data, url = event.data, event.url
-        is_own = data is not None and (self._own_state is not None or self.is_same_wire)
+        is_own = data is not None and self._own_state is not None
         if self._dialect.thinking_parts:  # Mistral's references are parts
             if is_own or (isinstance(data, dict) and data.get("type") == "reference"):
                 self._delta({"content": [data]})
                 return True
             return super().citation(event)
         if self._form.source_lists:
-            if is_own and self.is_same_wire:
-                self._add_source(data)
-            elif is_own and not isinstance(data, str):
+            if is_own and not isinstance(data, str):
                 self._delta({"content": ""}, {}, {"search_results": [data]})
             elif is_own or url is not None:
                 self._delta({"content": ""}, {}, {"citations": [data if is_own else url]})
@@ -338,9 +332,7 @@ class ChatWriter(ChoicesWriter):
                 super().citation(event)
             return is_own
         is_own = is_own or (isinstance(data, dict) and "url_citation" in data)
-        if self.is_same_wire and isinstance(data, dict) and "chunk_id" in data:  # Azure, of a data source
-            self._delta({"context": {"citations": [data]}})
-        elif is_own:
+        if is_own:
             self._annotations.append(data)
         elif url is not None:
             citation = {"url": url, "title": event.title or "", "start_index": 0, "end_index": 0}
@@ -348,16 +340,6 @@ class ChatWriter(ChoicesWriter):
         else:
             self.omit("citation", "citations without an address were left out: the wire has no form for them")
         return is_own
-
-    def _add_source(self, source: Any) -> None:
-        """Write all sources so far: clients read those of the first chunk or of the last one."""
-        url = source.get("url") if isinstance(source, dict) else source
-        sources = {"citations": url, "search_results": source if isinstance(source, dict) else None}
-        new = {name: value for name, value in sources.items() if value not in (None, *self.metadata.get(name, ()))}
-        if new:
-            lists = {name: [*self.metadata.get(name, ()), value] for name, value in new.items()}
-            self.metadata: dict[str, Any] = {**self.metadata, **lists}
-            self._delta({"content": ""}, {}, lists)
 
     # ------------------------------------------------------------ calls
 
@@ -424,7 +406,7 @@ class ChatWriter(ChoicesWriter):
         """Write audio, or an image as OpenRouter sends it."""
         own = self._own_state or {}
         url = event.url or event.data
-        raw = event.raw if self.is_same_wire else own.get("raw")
+        raw = own.get("raw")
         if isinstance(raw, dict):
             self._delta({"images": [raw]})
         elif (event.media_type or "").startswith("audio/") and event.data:

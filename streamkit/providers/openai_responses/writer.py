@@ -25,7 +25,6 @@ from streamkit.providers.openai_responses.client_items import client_call_id, is
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.openai_responses.written_items import (
-    USAGE_DETAILS,
     OpenItem,
     annotation,
     argument_names,
@@ -39,7 +38,7 @@ from streamkit.providers.openai_responses.written_items import (
 )
 from streamkit.providers.writing.call_text import CallText, is_cut
 from streamkit.providers.writing.encoding import encode_chunk, encode_sse_event
-from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WriterOptions
+from streamkit.providers.writing.wire_output import ErrorBody, ServerToolCall, WirePlaces, WriterOptions, paths
 from streamkit.providers.writing.writer import Writer
 
 __all__ = ["ResponsesWriter", "create_writer", "error_body", "error_event"]
@@ -145,9 +144,7 @@ class _TextWriter(Writer):
         """Return the item of the block, or the open one in which the block may be the next part; None if none is."""
         item = self._by_block.get(self.block)
         if item is None and (item := self._open) is not None:
-            # Blocks alternate: each is an item of its own, but for the summaries of one reasoning of this wire.
-            is_taken = item in self._by_block.values() and not (type == "reasoning" and self.is_same_wire)
-            item = None if is_taken else item
+            item = None if item in self._by_block.values() else item  # blocks alternate: each is an item of its own
         return item if item is not None and item.type == type else None
 
     def _message_part(self, kind: str) -> OpenItem:
@@ -242,8 +239,6 @@ class _TextWriter(Writer):
             self._close_part(ended)
             if ended.type == "message" and event.metadata.get("phase") in MESSAGE_PHASES:
                 ended.item["phase"] = event.metadata["phase"]
-            if ended.type == "message" and self.is_same_wire and event.metadata.get("agent") is not None:
-                ended.item["agent"] = event.metadata["agent"]
             if ended.type == "message" and (self._own_state or {}).get("item_id") is None:
                 self._close(ended)
                 return
@@ -253,7 +248,7 @@ class _TextWriter(Writer):
     def citation(self, event: Citation) -> bool:
         """Write a citation as an annotation of the text."""
         data = event.data
-        is_known = self._own_state is not None or self.is_same_wire
+        is_known = self._own_state is not None
         is_own = isinstance(data, dict) and (is_known or data.get("type") == "url_citation")
         if is_own and "url_citation" in data:  # in the form of Chat Completions
             is_own = is_known
@@ -301,6 +296,17 @@ class ResponsesWriter(_TextWriter):
     """A writer of one response."""
 
     error_rules: ClassVar[ErrorRules] = ERRORS
+    places: ClassVar[WirePlaces | None] = WirePlaces(
+        model=paths("response.model", "model"),
+        response_id=paths("response.id"),
+        items=paths("item", "response.output.*"),
+        item_ids=paths("item_id"),
+        calls=paths("item", "response.output.*"),
+        call_id="call_id",
+        finish=(),
+        finish_reasons=FINISH_REASONS,
+        finish_names=_FINISH_REASON_NAMES,
+    )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 
     has_custom_calls: bool = True
@@ -310,7 +316,6 @@ class ResponsesWriter(_TextWriter):
         super().__init__(traits, options)
         self._open_tools: set[int] = set()  # the places of their items in the output
         self._cut_calls: list[tuple[CallText, ToolCall]] = []
-        self._images: dict[str | None, int] = {}  # the places of those of which a part was written
 
     # ------------------------------------------------------------ the response
 
@@ -328,7 +333,7 @@ class ResponsesWriter(_TextWriter):
         for position in list(self._open_tools):
             self.end_item(position)
         status, _, reason = _FINISH_REASON_NAMES["error" if self.error else self.finish_reason].partition(":")
-        usage = None if self.usage is None else self.with_own_usage(usage_fields(self.usage))
+        usage = None if self.usage is None else usage_fields(self.usage)
         details = self.metadata.get("incomplete_details")
         if details is not None and not self.error:
             status = "incomplete"
@@ -347,12 +352,6 @@ class ResponsesWriter(_TextWriter):
             self.send_event("error", _error_fields({"type": kind, **error}))
         self.send_event(f"response.{status}", {"response": response})
 
-    def with_own_usage(self, fields: Json) -> Json:
-        """Return the counts with those of the provider's own report; clients require all of the usual details."""
-        own = self.own_usage()
-        details = {name: fields[name] | own[name] for name in USAGE_DETAILS if isinstance(own.get(name), dict)}
-        return {**fields, **own, **details}
-
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a server-sent event with its name."""
         return b"event: %b\ndata: %b\n\n" % (chunk["type"].encode(), encode_chunk(chunk))
@@ -368,7 +367,7 @@ class ResponsesWriter(_TextWriter):
         self.close_item()
         own = self._own_state or {}
         asked = own.get("item") or call.metadata.get("item")
-        if isinstance(asked, dict) and is_client_item(asked) and (self.is_same_wire or client_call_id(asked)):
+        if isinstance(asked, dict) and is_client_item(asked) and client_call_id(asked):
             call.item = asked
             return
         if (tool := call.metadata.get(CLIENT_TOOL)) is not None:
@@ -398,10 +397,7 @@ class ResponsesWriter(_TextWriter):
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the whole arguments of a call and the end of its item."""
         if call.position is None:
-            asked = final.metadata.get("item")
-            if self.is_same_wire and isinstance(asked, dict):  # complete now
-                call.item = asked
-            elif CLIENT_TOOL in call.metadata:
+            if CLIENT_TOOL in call.metadata:
                 arguments = final.arguments if isinstance(final.arguments, dict) else final.arguments_text
                 call.item["arguments"] = arguments
             if final.state == "incomplete":  # it has no end
@@ -419,7 +415,7 @@ class ResponsesWriter(_TextWriter):
             call.item["namespace"] = namespace
         if final.state == "incomplete" and call.item["status"] != "in_progress":
             call.item["status"] = "incomplete"
-        if final.state == "incomplete" and call.ref.kind == "custom" and not self.is_same_wire:
+        if final.state == "incomplete" and call.ref.kind == "custom":
             # It has no end: clients run any text that has one, Codex also a script of which half is there.
             self.check_call(call, final)
         elif is_cut(final):
@@ -463,7 +459,7 @@ class ResponsesWriter(_TextWriter):
     def file(self, event: File) -> None:
         """Write an image as the result of an image generation; this wire has no other generated files."""
         media_type = event.media_type or "image/png"
-        if self.is_same_wire or (self._own_state is not None and "item_id" in self._own_state):
+        if self._own_state is not None and "item_id" in self._own_state:
             return  # the item of the image has it
         if not event.data or not media_type.startswith("image/"):
             self.omit("file", "a file that is no image with data was left out: the wire has no field for it")
@@ -475,21 +471,4 @@ class ResponsesWriter(_TextWriter):
         """Write an item of this wire."""
         if not isinstance(raw, dict):
             return
-        item_id = raw.get("id")
-        position = self._images.get(item_id) if isinstance(item_id, str) else None
-        if position is None:
-            self.write_item(raw, {"status": "in_progress"} if is_server_tool and "status" in raw else {})
-        else:
-            self.items[position] = raw
-            self.end_item(position)
-
-    def partial_result(self, id: str | None, data: Any) -> None:
-        """Write an unfinished image, which the client has asked for."""
-        if not isinstance(data, dict) or "partial_image_b64" not in data:
-            return
-        if (position := self._images.get(id)) is None:
-            self.close_item()
-            item = {"id": id, "type": "image_generation_call", "status": "in_progress", "result": None}
-            position = self._images[id] = self.add_item(item, {})
-        place = {"item_id": id, "output_index": position}
-        self.send_event("response.image_generation_call.partial_image", {**place, **data})
+        self.write_item(raw, {"status": "in_progress"} if is_server_tool and "status" in raw else {})

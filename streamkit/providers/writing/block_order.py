@@ -1,4 +1,4 @@
-"""The order in which a wire has blocks, calls and choices: three bases of writers, for what the wire requires.
+"""The order in which a wire has blocks, calls and choices: two bases of writers, for what the wire requires.
 
 - ``SequentialWriter``: one call is open at a time. A stream may have several open calls at once (Chat Completions,
   Responses). Then the first call is written as it comes, and what follows it waits until the call is over: its end was
@@ -7,8 +7,6 @@
   each, and are open as long as the blocks that they are.
 - ``WholeCallWriter``: the wire has complete calls alone. A call is written when its final state is known, in the order
   in which the calls began. One that is not complete is left out.
-- ``ChoicesWriter``: a response has several choices. Each further choice has a writer of its own, whose chunks are part
-  of the same stream.
 
 This module must not depend on any provider.
 """
@@ -16,7 +14,6 @@ This module must not depend on any provider.
 from __future__ import annotations
 
 from collections import deque
-from typing import Self
 
 from streamkit.calls import ToolCall
 from streamkit.events import BlockEnded, Event
@@ -26,7 +23,6 @@ from streamkit.providers.writing.wire_output import WriterOptions
 from streamkit.providers.writing.writer import EventRow, Writer
 
 __all__ = [
-    "ChoicesWriter",
     "SequentialWriter",
     "WholeCallWriter",
 ]
@@ -201,55 +197,6 @@ class SequentialWriter(Writer):
     def close_call(self, call: CallText) -> None:
         """Write the end of a call."""
         raise NotImplementedError
-
-
-class ChoicesWriter(Writer):
-    """A writer of one choice; of all choices, if the events are of the same wire."""
-
-    def __init__(self, traits: Traits, options: WriterOptions) -> None:
-        super().__init__(traits, options)
-        self._options = options
-        self._number = 0  # of the choice, on the wire
-        self._others: dict[int, ChoicesWriter] = {}  # the writers of the other choices, by their numbers
-
-    def begin_choice(self, first: Self) -> None:
-        """Write the beginning of a further choice.
-
-        Args:
-            first: the writer of the first choice, with the facts about the response.
-        """
-
-    def end_choice(self) -> None:
-        """Write the end of a further choice, by ``finish``."""
-        raise NotImplementedError
-
-    def end_others(self) -> None:
-        """Write the ends of the further choices."""
-        for other in self._others.values():
-            other._end_blocks()
-            if other.finish is not None:
-                other.end_choice()
-            self._frames += other._take()
-            for kind, sentence in other.omitted.items():
-                self.omit(kind, sentence)
-
-    def _takes_choice(self, event: Event, row: EventRow) -> bool:
-        """Return True if an event is of the first choice; of the same wire write that of another one."""
-        if not self.is_same_wire or self._choice in (None, event.choice) or row.scope == "response":
-            is_first = self._choice is None
-            takes = super()._takes_choice(event, row)
-            if is_first and self._choice is not None and self.is_same_wire:
-                self._number = self._choice
-            return takes
-        if (other := self._others.get(event.choice)) is None:
-            other = self._others[event.choice] = type(self)(self.traits, self._options)
-            other._chunks, other.is_same_wire = self._chunks, True
-            other._number = other._choice = event.choice
-            other._has_begun = True
-            other.begin_choice(self)
-        other.apply(event, row)
-        self._frames += other._take()
-        return False
 
 
 class WholeCallWriter(Writer):

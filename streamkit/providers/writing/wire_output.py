@@ -17,7 +17,17 @@ from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
 from streamkit.providers.writing.encoding import encode_json_text
 
-__all__ = ["LONGEST_REPEATED", "ErrorBody", "Json", "OmittedKind", "ServerToolCall", "WireOutput", "WriterOptions"]
+__all__ = [
+    "LONGEST_REPEATED",
+    "ErrorBody",
+    "Json",
+    "OmittedKind",
+    "ServerToolCall",
+    "WireOutput",
+    "WirePlaces",
+    "WriterOptions",
+    "paths",
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -56,6 +66,58 @@ class WriterOptions:
     usage_chunk: bool = True
 
 
+#: The way to values in a chunk: at each step the names of members, or ``*`` for each item of a list.
+Path: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+def paths(*texts: str) -> tuple[Path, ...]:
+    """Return paths that are written like ``choices.*.delta|message.tool_calls``."""
+    return tuple(tuple(tuple(step.split("|")) for step in text.split(".")) for text in texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WirePlaces:
+    """Where a wire has what a gateway writes itself in frames that it passes on, and in whole bodies.
+
+    Attributes:
+        model: the name of the model.
+        calls: the objects of calls, below each item of ``choices`` if the wire has that list.
+        finish: finish reasons.
+        state: texts of opaque state.
+        items: items of the response, with an id each, to which later requests refer.
+        item_ids: further places of these ids.
+        response_id: the id of the response, on wires with ``items``.
+        finish_reasons: the neutral finish reason by its name on the wire.
+        finish_names: the name of each neutral finish reason.
+        is_finish_exact: other names of ``finish_reasons`` are written as those of ``finish_names``.
+        choices: the field with the list of choices.
+        call_types: the types of calls, None if these objects are calls alone.
+        call_id: the field of a call's id.
+        call_index: the field of a call's index; None if the wire has none.
+        state_types: the types of objects whose text is state; None for all.
+        has_usage_chunk: token counts may come in a chunk without choices.
+        terminator: what is in the last frame, and the name and the payload of the frame that is written without it.
+    """
+
+    calls: tuple[Path, ...]
+    finish: tuple[Path, ...]
+    finish_reasons: Mapping[str, FinishReason]
+    finish_names: Mapping[FinishReason, str]
+    is_finish_exact: bool = False
+    model: tuple[Path, ...] = ()
+    state: tuple[Path, ...] = ()
+    items: tuple[Path, ...] = ()
+    item_ids: tuple[Path, ...] = ()
+    response_id: tuple[Path, ...] = ()
+    choices: str = ""
+    call_types: frozenset[str | None] | None = None
+    call_id: str = "id"
+    call_index: str | None = None
+    state_types: frozenset[str] | None = None
+    has_usage_chunk: bool = False
+    terminator: tuple[bytes, bytes, bytes] = (b"", b"", b"")
+
+
 @dataclass(slots=True)
 class ServerToolCall:
     """A server tool as far as its events came."""
@@ -81,7 +143,7 @@ class WireOutput:
 
     error_rules: ClassVar[ErrorRules] = ErrorRules()  #: the rules of the wire's errors
     failed_body: ClassVar[ErrorBody]  #: the ``error_body`` of the provider's package
-    unwritten_usage: ClassVar[str | None] = None  #: a field of the provider's own report of tokens that is not written
+    places: ClassVar[WirePlaces | None] = None  #: for frames that are passed on; None where none are
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         self.traits = traits
@@ -96,8 +158,7 @@ class WireOutput:
         self.error: StreamError | None = None  # the error that ends the stream
         # the items of the response so far, where the wire has items to which later requests may refer
         self.items: list[Json] = []
-        # the events are those of a turn of the same wire: what only this wire has is written again
-        self.is_same_wire = False
+        self.has_own_errors = False  # the error is of a provider of this wire: clients read its other fields
         # the wire's own facts about the response, as far as the events have them; empty for another wire
         self.metadata: Mapping[str, Any] = {}
         self.block = 0  # the number of the block that the event is of which is being written
@@ -107,11 +168,6 @@ class WireOutput:
         self._templates: dict[Hashable, list[bytes]] = {}
         self._chunks: list[Json] | None = None if options.stream else []
         self._own_state: Mapping[str, Any] | None = None
-
-    def take_facts(self, first: WireOutput) -> None:
-        """Take the facts about the response from the writer of its first choice."""
-        self.usage, self.metadata = first.usage, first.metadata
-        self.response_id, self.model = first.response_id, first.model
 
     # ------------------------------------------------------------ frames
 
@@ -177,17 +233,6 @@ class WireOutput:
         """Whether the response ends with an error, once all of its events are known."""
         return self.error is not None or self.finish_is_error
 
-    def own_usage(self) -> Json:
-        """Return the provider's own report of tokens, if the events are of the same wire; else no field."""
-        raw = self.usage.raw if self.usage is not None and self.is_same_wire else None
-        if not isinstance(raw, dict):
-            return {}
-        return {name: value for name, value in raw.items() if name != self.unwritten_usage}
-
-    def with_own_usage(self, fields: Json) -> Json:
-        """Return a report of tokens with the fields of the provider's own one."""
-        return {**fields, **self.own_usage()}
-
     def finish_name(self, table: Mapping[str, FinishReason], names: Mapping[FinishReason, str]) -> str:
         """Return the wire's name of the finish: the provider's own value if the wire has it in that meaning."""
         reason, raw = self.finish_reason, None if self.finish is None else self.finish.raw
@@ -199,7 +244,7 @@ class WireOutput:
         Clients read them: gemini-cli the ``details`` with the quota, OpenAI's SDK ``param`` and ``type``.
         """
         own, written = error.raw, body.get("error")
-        if not self.is_same_wire or error.kind != "provider_error" or not isinstance(own, dict):
+        if not self.has_own_errors or error.kind != "provider_error" or not isinstance(own, dict):
             return body
         own = own["error"] if isinstance(own.get("error"), dict) else own
         if not isinstance(written, dict):
@@ -282,9 +327,6 @@ class WireOutput:
 
     def server_tool_result(self, tool: ServerToolCall, result: Any) -> None:
         """Write the result of a server tool."""
-
-    def partial_result(self, id: str | None, data: Any) -> None:
-        """Write a part of the result of a server tool of the same wire; its complete block follows."""
 
     def citation(self, event: Citation) -> bool:
         """Write a citation; return True if that was its data, in the provider's own form, with all of its sources."""

@@ -184,7 +184,6 @@ class Writer(WireOutput):
             self.response_id: str | None = self.response_id or (event.response_id or "")[:LONGEST_REPEATED] or None
             self.model: str | None = self.model or (event.model or "")[:LONGEST_REPEATED] or None
             if event.provider is not None and self.traits.is_from_provider({"provider": event.provider}):
-                self.is_same_wire = True
                 self.metadata: Mapping[str, Any] = event.metadata
             self._begin_once()
 
@@ -196,9 +195,7 @@ class Writer(WireOutput):
     def _call_start(self, event: ToolCallStart) -> None:
         call = self._new_call(event.call)
         call.namespace = event.namespace
-        if self.is_same_wire:
-            call.metadata = event.metadata
-        elif CLIENT_TOOL in event.metadata:  # of the client's own provider
+        if CLIENT_TOOL in event.metadata:  # of the client's own provider
             call.metadata = {CLIENT_TOOL: event.metadata[CLIENT_TOOL]}
         self.start_call(call)
 
@@ -237,21 +234,11 @@ class Writer(WireOutput):
         if call.ready is None:
             call.ready = event.call
             self.end_call(call, event.call)
-            is_own = self._own_state is not None or self.is_same_wire
-            if not is_own and event.call.metadata.keys() - self.call_state:
+            if self._own_state is None and event.call.metadata.keys() - self.call_state:
                 self.omit("call_state", "opaque state of a call was left out: the wire has no field for it")
 
     def _server_tool(self, event: ServerTool) -> None:
-        """Collect the arguments of a server tool: they are written when they are complete.
-
-        Of the same wire its complete blocks are written as they came.
-        """
-        if self.is_same_wire:
-            if event.raw is not None:
-                self.provider_block(event.raw, is_server_tool=True)
-            elif event.phase == "result":
-                self.partial_result(event.id, event.data)
-            return
+        """Collect the arguments of a server tool: they are written when they are complete."""
         tool = self._server_tools.get(event.id)
         if tool is None or (event.id is None and event.phase == "started"):
             fields = event.data if event.phase == "started" else None
@@ -325,10 +312,7 @@ def _on_citation(writer: Writer, event: Citation) -> None:
 
 
 def _on_compaction(writer: Writer, event: Compaction) -> None:
-    if writer.is_same_wire:
-        writer._begin_once()
-        writer.provider_block(event.raw, is_server_tool=False)
-    elif not writer.compaction(event.raw):
+    if not writer.compaction(event.raw):
         writer.omit("compaction", "the summary of a compaction was left out: only its provider reads it")
 
 
@@ -339,7 +323,7 @@ def _on_usage(writer: Writer, event: UsageReport) -> None:
 def _on_finish(writer: Writer, event: Finished) -> None:
     writer.finish, writer.finish_reason = event, event.reason
     writer.finish_is_error = finish_row(Finish(event.reason)).is_error
-    if writer.is_same_wire:
+    if writer.metadata:  # of this wire
         writer.metadata = {**writer.metadata, **event.metadata}
 
 
@@ -349,19 +333,11 @@ def _on_error(writer: Writer, event: Failed) -> None:
 
 
 def _on_unknown(writer: Writer, event: Unknown) -> None:
-    if event.is_block and writer.is_same_wire:
-        writer._begin_once()
-        writer.provider_block(event.raw, is_server_tool=False)
-    else:
-        writer.unknown(event.raw)
+    writer.unknown(event.raw)
 
 
 def _on_log_probabilities(writer: Writer, event: LogProbabilities) -> None:
-    if writer.is_same_wire:
-        writer._begin_once()
-        writer.log_probabilities(event.raw)
-    else:
-        writer.omit("log_probabilities", "log probabilities were left out: they have the form of another wire")
+    writer.omit("log_probabilities", "log probabilities were left out: they have the form of another wire")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,538 @@
+"""The relay of one wire: the frames of an upstream for a client that speaks its dialect.
+
+The turn decodes the frames beside, for its events. A frame in which nothing has to change is passed on byte for byte;
+one in which something must is decoded, changed in these fields alone (`WirePlaces`) and encoded, so fields and events
+that nobody knows yet arrive as they came (docs/rules.md, "The same wire"). The framing is the client's: what the framer
+reads is written in its usual form. What is no frame of the upstream, such as an error, is written by the writer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from itertools import chain, repeat
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from streamkit.calls import CallRef, FinishReason
+from streamkit.events import (
+    BlockEnded,
+    BlockStarted,
+    Event,
+    Failed,
+    Finished,
+    ResponseStarted,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    Unknown,
+    UsageReport,
+    Warned,
+)
+from streamkit.framing import framer_for
+from streamkit.framing.event_stream import encode_message
+from streamkit.ids import TargetIds, normalize_index
+from streamkit.providers.decoding.decoding import read_json
+from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
+from streamkit.providers.provider import Parser, Provider, Sink
+from streamkit.providers.writing.encoding import encode_chunk, encode_json
+from streamkit.providers.writing.wire_output import Json, WirePlaces
+from streamkit.providers.writing.writer import Writer
+from streamkit.reading.plain_frame import PlainDelta
+from streamkit.reading.turn import Turn
+
+__all__ = ["RecordedProvider", "WireRelay"]
+
+#: The events that are no content: after the finish, their frames wait for what may still change it.
+_NO_CONTENT = frozenset(
+    {BlockStarted, BlockEnded, ResponseStarted, ToolCallEnd, ToolCallReady, Unknown, UsageReport, Warned}
+)
+
+
+_MOST_HELD = 64  # frames; what more of them tells is not waited for
+
+
+class Frame(NamedTuple):
+    """A frame of the upstream, and the events that it has caused."""
+
+    name: bytes
+    payload: bytes
+    events: Sequence[Event]
+
+
+class RecordedProvider(Provider):
+    """A provider whose parser keeps the frames of one turn.
+
+    Attributes:
+        recorded: the provider.
+        frames: those that were parsed since they were taken.
+        has_plain_frames: a read of one plain delta need not be parsed (`reading.plain_frame`), and is no frame then.
+        must_change: returns True for the frame of a delta in which something must change, so that none is plain.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        super().__init__(provider.traits, provider.package, rewrite=provider.rewrite)
+        self.recorded: Provider = provider
+        self.frames: list[Frame] = []
+        self.has_plain_frames: bool = False
+        self.must_change: Callable[[Frame], bool] = bool
+
+    def parser(self, sink: Sink) -> Parser:
+        """Return a parser for one turn that reports to ``sink``."""
+        return _FrameRecorder(self.recorded.parser(sink), sink, self)
+
+
+class _FrameRecorder:
+    """A parser that keeps each frame with its events."""
+
+    def __init__(self, parser: Parser, sink: Any, provider: RecordedProvider) -> None:
+        self._parser = parser
+        self._state = sink.state
+        self._provider = provider
+        self.end: Callable[[], None] = parser.end
+        self.chunk: Callable[[Json], None] = parser.chunk
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the parser has for plain frames (`PlainParser`), which are passed on without being parsed."""
+        if not self._provider.has_plain_frames:
+            raise AttributeError(name)
+        found = getattr(self._parser, name)
+        return partial(self._plain_delta, found) if name == "plain_delta" else found
+
+    def _plain_delta(self, find: Callable[[], PlainDelta | None]) -> PlainDelta | None:
+        provider = self._provider
+        return None if provider.must_change(provider.frames[-1]) else find()
+
+    def frame(self, name: bytes, data: bytes) -> None:
+        """Parse one frame."""
+        events = self._state.events
+        before = len(events)
+        self._parser.frame(name, data)
+        self._provider.frames.append(Frame(name, data, events[before:]))
+
+
+class WireRelay:
+    """The relay of one response.
+
+    Args:
+        turn: the upstream's response.
+        provider: the provider of the turn.
+        writer: the writer of the client's response, which gets the error; its wire has ``places``.
+        wrap: returns opaque state as one text that the client carries.
+        model: the name of the model that the client gets; None for the upstream's.
+        usage_chunk: the client has asked for a chunk with the token counts alone.
+        is_whole: the response of the client is not streamed.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        provider: RecordedProvider,
+        writer: Writer,
+        wrap: Callable[[Json], str],
+        *,
+        model: str | None,
+        usage_chunk: bool,
+        is_whole: bool,
+    ) -> None:
+        self._turn = turn
+        self._is_whole = is_whole
+        self._chunks: list[tuple[bytes, Json, Sequence[Event]]] = []  # of a response that is not streamed
+        self._provider = provider
+        self._writer = writer
+        self._traits = writer.traits
+        self._places = places = cast("WirePlaces", writer.places)
+        self._wrap = wrap
+        self._model = model if places.model else None
+        self._usage_chunk = usage_chunk or not places.has_usage_chunk
+        is_copied = self._model is None and not places.items and not is_whole
+        provider.has_plain_frames = is_copied and self._traits.framing == "sse"
+        provider.must_change = self._must_change
+        self._has_mark = re.compile(_marks(places, has_model=self._model is not None)).search
+        self._ids = TargetIds(self._traits.id_rule)
+        self._started: set[str] = set()  # the canonical ids of calls
+        self._by_raw_id: dict[Any, CallRef] = {}
+        self._by_index: dict[Any, CallRef] = {}  # the last call of each index of a choice
+        self._choices_with_calls: set[Hashable] = set()
+        self._item_ids: dict[str, str] = {}  # by the upstream's
+        self._items: dict[str, Json] = {}  # by their ids, as they were last
+        self._finishes: dict[Hashable, FinishReason] = {}
+        self._held: list[tuple[bytes, bytes, Any]] = []  # the frames from the finish on
+        self._unstarted: list[tuple[bytes, Json]] = []  # the frames of calls that have not started
+        self._has_begun = self._is_translated = False
+        self._last = b""  # the last frame
+        self._separators = chain((b"[",), repeat(b"\n,\r\n"))
+
+    def relay(self, events: Sequence[Event], data: Any) -> bytes | None:
+        """Return the client's bytes for the frames of the last input; None if its events have to be written.
+
+        So they have for a response that is not streamed, and if the upstream has sent a document instead of a stream.
+
+        Args:
+            events: the events that it has caused.
+            data: the input.
+        """
+        if self._is_whole:
+            self._collect()
+            return None
+        frames, self._provider.frames = self._provider.frames, []
+        if not self._has_begun and not self._is_stream():
+            self._is_translated = True
+        if self._is_translated:
+            return None
+        self._has_begun = True
+        if not frames and not self._turn.closed:  # a plain frame
+            return self._in_line_ends(data)
+        parts: list[bytes] = []
+        for frame in frames:
+            parts += self._pass_on(frame)
+        if self._unstarted:
+            late = [each for each in events if isinstance(each, ToolCallStart) and each.call.id not in self._started]
+            parts += self._start_calls(late) if late else ()
+        for event in events:
+            if isinstance(event, Finished):
+                self._finishes[event.choice] = event.reason
+            elif isinstance(event, Failed):
+                self._writer.error = self._writer.error or event.error
+        return b"".join(parts)
+
+    def close(self) -> bytes:
+        """Return the end of the response: what waited for its finish and the terminator, or the error."""
+        writer = self._writer
+        body: bytes | None = None
+        if self._is_whole:
+            body = None if self._turn.error is not None else self._body()
+        if self._is_translated or (self._is_whole and body is None):
+            return writer.close()
+        writer.items = list(self._items.values())
+        if body is not None:
+            writer.omitted.clear()
+            return body
+        if self._turn.error is not None:
+            writer.frames(ResponseStarted(writer.response_id, writer.model))
+            data = writer.close()
+            is_within = self._traits.framing == "json_array" and self._last
+            return next(self._separators) + data.removeprefix(b"[") if is_within else data
+        parts = [*self._start_calls([]), *self._take_held()]
+        mark, name, payload = self._places.terminator
+        if self._traits.end_marker:
+            mark = payload = self._traits.end_marker.encode()
+        if mark not in self._last and payload:
+            parts.append(self._encode(name, payload))
+        if self._traits.framing == "json_array":
+            parts.append(b"\n]\n")
+        return b"".join(parts)
+
+    def _collect(self) -> None:
+        """Keep the frames of the last input for the body of a response that is not streamed."""
+        frames, self._provider.frames = self._provider.frames, []
+        for name, payload, events in frames:
+            if (chunk := _decode(payload)) is not None:
+                self._chunks.append((name, chunk, events))
+
+    def _body(self) -> bytes | None:
+        """Return the body that the chunks build; None if it is not the response of the turn, and must be translated.
+
+        The writer builds it as of chunks of its own, so all of their fields are in it. Of chunks that the writer never
+        makes it may be another response.
+        """
+        starts = [event for _, _, events in self._chunks for event in events if isinstance(event, ToolCallStart)]
+        chunks: list[Json] = []
+        for name, chunk, events in self._chunks:
+            refs = [event.call for event in events if isinstance(event, (ToolCallStart, ToolCallDelta))]
+            self._change(chunk, starts, refs)
+            chunks.append({name.decode(errors="ignore"): chunk} if self._traits.framing == "event_stream" else chunk)
+        try:
+            body = self._writer.body(chunks)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return None
+        self._set_finishes(body)
+        again = Turn(self._provider.recorded)
+        again.feed(data := encode_json(body))
+        again.close()
+        return data if _substance(again) == _substance(self._turn) else None
+
+    def _is_stream(self) -> bool:
+        body = self._turn._body
+        expected = type(framer_for(self._provider.traits.framing, limit=1))
+        return body is not None and type(body.framer) is expected
+
+    # ------------------------------------------------------------ frames
+
+    def _pass_on(self, frame: Frame) -> Iterator[bytes]:
+        name, payload, events = frame
+        if any(isinstance(event, Failed) for event in events):
+            return
+        chunk: Any = None
+        is_content, has_calls, has_usage = False, False, False
+        for event in events:
+            has_calls = has_calls or isinstance(event, (ToolCallStart, ToolCallDelta))
+            has_usage = has_usage or isinstance(event, UsageReport)
+            is_content = is_content or event.__class__ not in _NO_CONTENT
+        is_finish = False
+        if has_calls or (has_usage and not self._usage_chunk) or self._has_mark(payload):
+            chunk = _decode(payload)
+        if chunk is not None:
+            is_finish = any(is_reason(holder[key]) for holder, key in _find(chunk, self._places.finish))
+            if has_usage and not self._usage_chunk and self._moves_usage(chunk):
+                return
+            starts = [event for event in events if isinstance(event, ToolCallStart)]
+            refs = [event.call for event in events if isinstance(event, (ToolCallStart, ToolCallDelta))]
+            if starts:
+                yield from self._start_calls(starts)
+            if not refs and any(self._is_unknown(choice, call) for choice, call in self._find_calls(chunk)):
+                self._unstarted.append((name, chunk))
+                if len(self._unstarted) > _MOST_HELD:
+                    yield from self._start_calls([])
+                return
+            is_changed = self._change(chunk, starts, refs)
+            if is_finish and is_content:
+                is_changed |= self._set_finishes(chunk)
+            payload = encode_chunk(chunk) if is_changed or b"\n" in payload else payload
+        self._last = name + payload
+        if (is_finish or self._held) and not is_content:
+            self._held.append((name, payload, chunk if is_finish else None))
+            if len(self._held) > _MOST_HELD:
+                yield from self._take_held()
+        else:
+            yield self._encode(name, payload)
+
+    def _take_held(self) -> Iterator[bytes]:
+        """Yield the frames from the finish on."""
+        for name, payload, chunk in self._held:
+            is_changed = chunk is not None and self._set_finishes(chunk)
+            yield self._encode(name, encode_chunk(chunk) if is_changed else payload)
+        self._held.clear()
+
+    def _encode(self, name: bytes, payload: bytes) -> bytes:
+        framing = self._traits.framing
+        if framing == "sse":
+            if b"\n" in payload:
+                payload = payload.replace(b"\n", b"\ndata: ")
+            data = b"event: %b\ndata: %b\n\n" % (name, payload) if name else b"data: %b\n\n" % payload
+            return self._in_line_ends(data)
+        if framing == "event_stream":
+            headers = {
+                ":event-type": name.decode(errors="ignore"),
+                ":content-type": "application/json",
+                ":message-type": "event",
+            }
+            return encode_message(headers, payload)
+        return payload + b"\n" if framing == "ndjson" else next(self._separators) + payload
+
+    def _in_line_ends(self, data: bytes) -> bytes:
+        """Return server-sent events with the line ends of the wire."""
+        is_crlf = data.endswith(b"\r\n")
+        if is_crlf == (self._traits.line_end == "\r\n"):
+            return data
+        return data.replace(b"\r\n", b"\n") if is_crlf else data.replace(b"\n", b"\r\n")
+
+    # ------------------------------------------------------------ fields
+
+    def _must_change(self, frame: Frame) -> bool:
+        """Return True if the frame of a delta is one of a call that has another index for the client."""
+        indexes = [event.call.index for event in frame.events if isinstance(event, ToolCallDelta)]
+        if not indexes or (index_key := self._places.call_index) is None:
+            return False
+        calls = self._find_calls(_decode(frame.payload) or {})
+        return [call.get(index_key) for _, call in calls] != indexes
+
+    def _start_calls(self, starts: list[ToolCallStart]) -> Iterator[bytes]:
+        """Yield the frames of calls that have started only now: their ids were not known before."""
+        for name, chunk in self._unstarted:
+            self._change(chunk, starts, [start.call for start in starts])
+            self._set_finishes(chunk)
+            yield self._encode(name, encode_chunk(chunk))
+        self._unstarted.clear()
+
+    def _is_unknown(self, choice: int, call: Json) -> bool:
+        """Return True for what may be the beginning of a call that has not started."""
+        if self._places.call_index is None:
+            return False
+        if raw_id := call.get(self._places.call_id):
+            return isinstance(raw_id, str) and (choice, raw_id) not in self._by_raw_id
+        return (choice, normalize_index(call.get(self._places.call_index))) not in self._by_index
+
+    def _change(self, chunk: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
+        """Change what the client must have otherwise; return whether anything is."""
+        places, is_changed = self._places, False
+        for holder, key in _find(chunk, places.model) if self._model is not None else ():
+            is_changed |= _set(holder, key, self._model)
+        for holder, key in _find(chunk, places.state):
+            is_changed |= self._wrap_state(holder, key)
+        if places.items:
+            is_changed |= self._change_items(chunk)
+        for choice, call in self._find_calls(chunk):
+            is_changed |= self._change_call(choice, call, starts, refs)
+        return is_changed
+
+    def _change_items(self, chunk: Json) -> bool:
+        """Give the response and its items ids of the gateway, which keeps them; reasoning carries its own."""
+        writer, places = self._writer, self._places
+        is_changed = False
+        for holder, key in _find(chunk, places.response_id):
+            is_changed |= _set(holder, key, writer.response_id)
+        for holder, key in _find(chunk, places.items):
+            if not isinstance(item := holder[key], dict) or not isinstance(raw_id := item.get("id"), str):
+                continue
+            if item.get("type") == "reasoning":
+                item["encrypted_content"] = self._wrap({"value": item.get("encrypted_content"), "id": raw_id})
+            item["id"] = self._item_id(raw_id)
+            self._items[item["id"]] = item
+            is_changed = True
+        for holder, key in _find(chunk, places.item_ids):
+            is_changed |= isinstance(holder[key], str) and _set(holder, key, self._item_id(holder[key]))
+        return is_changed
+
+    def _item_id(self, raw_id: str) -> str:
+        written = self._item_ids.get(raw_id)
+        if written is None:
+            prefix, hexadecimal = raw_id.partition("_")[0], str(self._writer.response_id).rpartition("_")[2]
+            written = self._item_ids[raw_id] = f"{prefix[:8]}_{hexadecimal}_{len(self._item_ids)}"
+        return written
+
+    def _find_calls(self, chunk: Json) -> Iterator[tuple[int, Json]]:
+        """Yield the objects of calls, each with the number of its choice."""
+        listed = chunk.get(self._places.choices)
+        for position, choice in enumerate(listed) if isinstance(listed, list) else [(0, chunk)]:
+            number = choice.get("index", position) if isinstance(choice, dict) and choice is not chunk else 0
+            for holder, key in _find(choice, self._places.calls):
+                if _is_one_of(holder[key], self._places.call_types):
+                    yield number if isinstance(number, int) else 0, holder[key]
+
+    def _change_call(self, choice: int, call: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
+        """Give a call its id and its index."""
+        id_key, index_key = self._places.call_id, self._places.call_index
+        raw_id, place = call.get(id_key), (choice, normalize_index(call.get(index_key or "")))
+        start = next((each for each in starts if each.choice == choice), None)
+        if start is not None and not self._is_of(start, raw_id, place):
+            start = None
+        ref = self._by_raw_id.get((choice, raw_id)) if isinstance(raw_id, str) else None
+        if start is not None:
+            starts.remove(start)
+            ref = start.call
+            self._started.add(ref.id)
+            self._choices_with_calls.add(choice)
+            if isinstance(raw_id, str):
+                self._by_raw_id[choice, raw_id] = ref
+        elif ref is None and index_key is not None:
+            ref = refs[0] if len(refs) == 1 else self._by_index.get(place)
+        if ref is None:
+            return False if index_key is None or raw_id is None else call.pop(id_key) is not None
+        is_changed = False
+        if index_key is not None:
+            self._by_index[place] = ref
+            is_changed |= _set(call, index_key, ref.index)
+        if start is not None or raw_id is not None:
+            is_changed |= _set(call, id_key, self._ids.call(ref.id, ref.name))
+        return is_changed
+
+    def _is_of(self, start: ToolCallStart, raw_id: Any, place: Any) -> bool:
+        """Return True if an entry with this id, at this index of its choice, is that of a call that has started."""
+        known = self._turn.call(start.call.id).raw_id
+        if isinstance(raw_id, str) and raw_id:
+            return known in (None, raw_id)
+        return known is None or place not in self._by_index
+
+    def _set_finishes(self, chunk: Json) -> bool:
+        """Write the finish as the turn has it, as far as it is known; return whether that is another value."""
+        is_changed, table = False, self._places.finish_reasons
+        for holder, key in _find(chunk, self._places.finish):
+            value = holder[key]
+            if not is_reason(value):
+                continue
+            choice = normalize_index(holder.get("index", 0))
+            _, reason = read_finish_reason(value, table)
+            if choice in self._finishes:
+                reason = self._finishes[choice]
+            elif reason == "stop" and choice in self._choices_with_calls:
+                reason = "tool_calls"
+            if not isinstance(value, str) or table.get(value) != reason:
+                is_changed |= _set(holder, key, self._places.finish_names[reason])
+        return is_changed
+
+    def _moves_usage(self, chunk: Json) -> bool:
+        """Move the token counts of a chunk without choices to the finish; return whether it was one."""
+        if chunk.get(self._places.choices) != []:
+            return False
+        finishes = [place for place, (_, _, finish) in enumerate(self._held) if finish is not None]
+        for place in finishes[-1:]:
+            name, _, finish = self._held[place]
+            finish["usage"] = chunk.get("usage")
+            self._held[place] = (name, encode_chunk(finish), finish)
+        return True
+
+    def _wrap_state(self, holder: Json, key: str) -> bool:
+        value = holder[key]
+        if not isinstance(value, str) or not value or not _is_one_of(holder, self._places.state_types):
+            return False
+        return _set(holder, key, self._wrap({"value": value}))
+
+
+def _substance(turn: Turn) -> Any:
+    """Return what a client acts on."""
+    calls = [[(call.name, call.kind, call.state, call.arguments) for call in choice.calls] for choice in turn.choices]
+    texts = [(choice.text, choice.reasoning, choice.refusal) for choice in turn.choices]
+    return calls, texts, turn.finish and turn.finish.reason, turn.error
+
+
+def _marks(places: WirePlaces, *, has_model: bool) -> bytes:
+    """Return the pattern of a frame that may have something to change, beside the calls of its events."""
+    if places.items:
+        return b""
+    names = {name for path in (*places.state, *(places.model if has_model else ())) for name in path[-1]}
+    texts = [rb'"%b" ?: ?"[^"]' % name.encode() for name in sorted(names)]
+    if places.call_index is not None:  # those that have not started
+        texts.append(rb'"tool_calls" ?: ?\[')
+    texts += [rb'"%b" ?: ?[^n ]' % name.encode() for name in sorted({path[-1][0] for path in places.finish})]
+    return b"|".join(texts)
+
+
+def _decode(payload: bytes) -> Json | None:
+    """Return a frame's object; None if it is none."""
+    try:
+        chunk = msgspec.json.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        try:
+            chunk = read_json(payload)
+        except (ValueError, RecursionError):
+            return None
+    return chunk if isinstance(chunk, dict) else None
+
+
+def _is_one_of(value: Any, types: frozenset[Any] | None) -> bool:
+    """Return True for an object, of one of the types if there are any."""
+    if not isinstance(value, dict) or types is None:
+        return isinstance(value, dict)
+    kind = value.get("type")
+    return (kind is None or isinstance(kind, str)) and kind in types
+
+
+def _find(value: Any, paths: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[Any, Any]]:
+    """Yield the places of the paths that exist, each as its object or list and the key."""
+    for path in paths:
+        yield from _follow(value, path)
+
+
+def _follow(value: Any, path: Sequence[Sequence[str]]) -> Iterator[tuple[Any, Any]]:
+    names = path[0]
+    if isinstance(value, list):
+        keys: Any = range(len(value)) if names == ("*",) else ()
+    else:
+        keys = [name for name in names if name in value] if isinstance(value, dict) else ()
+    for key in keys:
+        if len(path) == 1:
+            yield value, key
+        else:
+            yield from _follow(value[key], path[1:])
+
+
+def _set(holder: Any, key: Any, value: Any) -> bool:
+    """Set a value; return whether it was another one."""
+    if isinstance(holder, dict) and key in holder and holder[key] == value:
+        return False
+    holder[key] = value
+    return True
