@@ -118,8 +118,8 @@ class Gateway:
         self._state = GatewayState(
             *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             has_state_key=state_key is not None or store is None,
-            price=known_price if price is None and metrics else price,
             strict=strict,
+            price=known_price if price is None and metrics else price,
         )
         self._observe = observe
         self._metrics = import_module("streamkit.gateway.metrics").Metrics(upstreams) if metrics else None
@@ -388,8 +388,6 @@ class Service:
                         exchange.error = gateway.clean(replies.error_sentence(error))
                         code = exchange.upstream, attempt.target.name, error.code or error.kind
                         exchange.error_codes = [*exchange.error_codes, code]
-                if exchange.changes:
-                    _log.info("%s changed: %s", exchange.request_id, exchange.changes)
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""

@@ -30,8 +30,8 @@ class GatewayState:
         bodies: the bodies of the requests that have not ended.
         access: who may ask; None for everybody.
         entries: those of the clients in the store, without keys or with the only one.
-        strict: a request whose meaning would change is refused.
         has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
+        strict: a request whose meaning would change is refused.
         price: returns the cost of a response; None for costs that are not asked.
         open_requests: the services whose response has not ended.
     """
@@ -46,8 +46,8 @@ class GatewayState:
     bodies: Bodies
     entries: OwnEntries
     has_state_key: bool
-    price: Price | None
     strict: bool
+    price: Price | None
     open_requests: set[object] = field(default_factory=set)
 
     async def load_state_key(self) -> None:

@@ -25,6 +25,7 @@ __all__ = ["STREAM_TARGETS", "calls_kept"]
 _MARKUP = ("keep", "keep", "strip", "recover")
 _FRAMINGS = ("own", "own", "own", "sse", "ndjson", "array")
 _FRAME = 64_000  #: bytes of the one frame
+_LONGEST_OUTPUT = 500_000  # characters: a second of work
 _CONTENT = (Text, Reasoning, Refusal, ToolCallStart)
 _MEASURED = 16  #: of so many inputs the time of one is measured
 _READING = {"markup": _MARKUP, "framing": _FRAMINGS, "end": ("marker", "none")}
@@ -242,7 +243,7 @@ _SCHEMAS: dict[str, Any] = {
 def growing(given: Input) -> None:
     """Read a structured output whole and in cuts: the same value, and the same or no output."""
     text = "".join(str(expand(part)) if part_bytes(part) is None else part["$bytes"] for part in given.parts)
-    chance = random.Random(given.seed)
+    text, chance = text[:_LONGEST_OUTPUT], random.Random(given.seed)
     texts = [text[:at] for at in (len(text),)], [text[start : start + 3] for start in range(0, len(text), 3)]
     size = chance.randint(1, 40)
     outcomes = []

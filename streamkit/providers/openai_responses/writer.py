@@ -15,8 +15,10 @@ from typing import Any, ClassVar, Final
 
 from streamkit.calls import CLIENT_TOOL, FinishReason, ToolCall
 from streamkit.events import BlockEnded, Citation, File, ReasoningKind
+from streamkit.json_text import is_one_object
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
+from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
 from streamkit.providers.decoding.openai_errors import ERRORS, error_body
 from streamkit.providers.openai_responses.client_items import client_call_id, is_client_item
@@ -409,6 +411,8 @@ class ResponsesWriter(_TextWriter):
                 self.write_item(call.item, {"status": "in_progress"})
             return
         self._arguments(call, call.finish(final))
+        if call.is_replaced and isinstance(final.arguments, dict) and not is_one_object(call.sent):
+            call.replace(compact_json(final.arguments))  # a snapshot that is no object would not replace the deltas
         field, _ = argument_names(call)
         call.item[field] = call.sent
         if isinstance(namespace := final.metadata.get("namespace"), str):

@@ -37,6 +37,7 @@ class CallText:
         "ended",
         "id",
         "index",
+        "is_replaced",
         "item",
         "metadata",
         "namespace",
@@ -56,6 +57,7 @@ class CallText:
         self.item: dict[str, Any] = {}  # the wire's own item of the call, where it has one
         self.position: int | None = None  # the place of that item in the output; None before it is sent
         self.ended: bool = False  # the call's end was reported
+        self.is_replaced: bool = False  # the text in force does not continue what was sent before
         self.ready: ToolCall | None = None  # the call in its final state; None until that is known
         # the deltas of a call whose start is not sent yet; None for every other call
         self.waiting: list[str] | None = None
@@ -135,7 +137,7 @@ class CallText:
 
     def replace(self, text: str) -> None:
         """Replace the text on a wire that sends the whole text at the call's end."""
-        self._held, self._parts, self._size = [], [text], len(text)
+        self._held, self._parts, self._size, self.is_replaced = [], [text], len(text), True
         self._scanner, self._scanned = None, 0
 
     def finish(self, call: ToolCall | None = None) -> str:
