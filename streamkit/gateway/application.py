@@ -118,8 +118,8 @@ class Gateway:
         self._state = GatewayState(
             *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             has_state_key=state_key is not None or store is None,
-            strict=strict,
             price=known_price if price is None and metrics else price,
+            strict=strict,
         )
         self._observe = observe
         self._metrics = import_module("streamkit.gateway.metrics").Metrics(upstreams) if metrics else None

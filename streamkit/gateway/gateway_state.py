@@ -31,7 +31,6 @@ class GatewayState:
         access: who may ask; None for everybody.
         entries: those of the clients in the store, without keys or with the only one.
         has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
-        strict: a request whose meaning would change is refused.
         price: returns the cost of a response; None for costs that are not asked.
         open_requests: the services whose response has not ended.
     """

@@ -222,7 +222,7 @@ def read_counts(fields: dict[str, Any], names: tuple[str, ...]) -> list[int | No
     """Return leaves of an object as integers, each as ``as_integer`` does."""
     counts: list[int | None] = []
     for name in names:
-        count = fields.get(name)
+        count: Any = fields.get(name)
         counts.append(count if count is None else as_integer(count))
     return counts
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.testing.rules.pairing import (
     arguments_are_object_text,
+    arguments_are_text,
     calls_have_results,
     calls_of,
     ids_present,
@@ -155,16 +156,20 @@ _COMMON = (
     Rule("id_unique", _id_unique, "openclaw/openclaw#47136, can1357/oh-my-pi#2055"),
     Rule("call_answered_next", calls_have_results, "agno-agi/agno#4345, RamiAwar/dataline#172"),
     Rule("result_has_call", results_have_calls, "miurla/morphic#136, prism-php/prism#175"),
+    Rule("tool_choice_known", _tool_choice_known, _REFERENCE),
+)
+_OPENAI = (
+    *_COMMON,
+    Rule("arguments_are_text", arguments_are_text, _REFERENCE),
+    Rule("id_length", _id_length, "agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171"),
+)
+_MISTRAL = (
+    *_COMMON,
     Rule(
         "arguments_are_object_text",
         arguments_are_object_text,
         "bytedance/deer-flow#4445, huggingface/physics-intern#6, sgl-project/sglang#28035",
     ),
-    Rule("tool_choice_known", _tool_choice_known, _REFERENCE),
-)
-_OPENAI = (*_COMMON, Rule("id_length", _id_length, "agno-agi/agno#5382, microsoft/autogen#6377, vercel/ai#5171"))
-_MISTRAL = (
-    *_COMMON,
     Rule("id_pattern", _id_pattern, "langchain-ai/langchain#24668, anomalyco/opencode#1680"),
     Rule("no_user_after_tool", _no_user_after_tool, "NousResearch/hermes-agent#20154, datapizza-labs/datapizza-ai#98"),
     Rule("last_role", _last_role, "huggingface/smolagents#757"),

@@ -17,7 +17,6 @@ from streamkit.testing.rules.rule import (
     Rule,
     as_text_or_none,
     check_chosen_tool,
-    is_object_text,
     objects,
     read_chosen_tool,
     short_json,
@@ -132,13 +131,11 @@ def _is_output_item(item: Json) -> bool:
     return kind is not None and kind not in _CALL_OF_OUTPUT
 
 
-def _arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
-    for path, item in _items(body, "function_call"):
-        if not is_object_text(item.get("arguments")):
-            yield f"{path}.arguments", f"is {short_json(item.get('arguments'))}, not the JSON text of an object"
-    for path, item in _items(body, "custom_tool_call"):
-        if not isinstance(item.get("input"), str):
-            yield f"{path}.input", f"is {short_json(item.get('input'))}, not text"
+def _arguments_are_text(body: Json, _model: str) -> Iterator[Finding]:
+    for kind, field in (("function_call", "arguments"), ("custom_tool_call", "input")):
+        for path, item in _items(body, kind):
+            if not isinstance(item.get(field), str):
+                yield f"{path}.{field}", f"is {short_json(item.get(field))}, not text"
 
 
 def _tool_choice_known(body: Json, _model: str) -> Iterator[Finding]:
@@ -163,7 +160,7 @@ _RULES = (
     Rule("call_answered", _calls_have_outputs, "router-for-me/CLIProxyAPI#2368, symgraph/GhidrAssist#78"),
     Rule("output_has_call", _outputs_have_calls, "continuedev/continue#10092, can1357/oh-my-pi#106"),
     Rule("reasoning_followed", _reasoning_has_next_item, "openai/openai-node#1567, openai/openai-agents-python#1660"),
-    Rule("arguments_are_object_text", _arguments_are_object_text, "local-inference-lab/vllm#684"),
+    Rule("arguments_are_text", _arguments_are_text, _REFERENCE),
     Rule("tool_choice_known", _tool_choice_known, _REFERENCE),
 )
 

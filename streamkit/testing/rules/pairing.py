@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from streamkit.testing.rules.rule import Finding, Json, as_text_or_none, is_object_text, objects, short_json
 
@@ -18,6 +18,7 @@ __all__ = [
     "BlockRules",
     "PairedBlocks",
     "arguments_are_object_text",
+    "arguments_are_text",
     "calls_have_results",
     "calls_of",
     "first_message_is_user",
@@ -212,14 +213,23 @@ def results_have_calls(body: Json, _model: str) -> Iterator[Finding]:
 
 
 def arguments_are_object_text(body: Json, _model: str) -> Iterator[Finding]:
-    """Yield calls whose arguments are not the JSON text of an object."""
+    """Yield calls whose arguments are not the JSON text of an object, and custom calls whose input is not text."""
+    for path, arguments, is_custom in _arguments(body):
+        if not (isinstance(arguments, str) if is_custom else is_object_text(arguments)):
+            yield path, "is not text" if is_custom else f"is {short_json(arguments)}, not the JSON text of an object"
+
+
+def arguments_are_text(body: Json, _model: str) -> Iterator[Finding]:
+    """Yield calls whose arguments, and custom calls whose input, are not text; it may be any."""
+    for path, arguments, _ in _arguments(body):
+        if not isinstance(arguments, str):
+            yield path, f"is {short_json(arguments)}, not text"
+
+
+def _arguments(body: Json) -> Iterator[tuple[str, Any, bool]]:
+    """Yield the path and the value of the arguments of each call, and whether it is a custom call."""
     for path, call in calls_of(body):
-        if call.get("type") == "custom":
-            custom = call.get("custom")
-            if not isinstance(custom, dict) or not isinstance(custom.get("input"), str):
-                yield f"{path}.custom.input", "is not text"
-            continue
-        function = call.get("function")
-        arguments = function.get("arguments") if isinstance(function, dict) else None
-        if not is_object_text(arguments):
-            yield f"{path}.function.arguments", f"is {short_json(arguments)}, not the JSON text of an object"
+        is_custom = call.get("type") == "custom"
+        kind, field = ("custom", "input") if is_custom else ("function", "arguments")
+        called = call.get(kind)
+        yield f"{path}.{kind}.{field}", called.get(field) if isinstance(called, dict) else None, is_custom
