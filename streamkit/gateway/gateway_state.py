@@ -30,6 +30,7 @@ class GatewayState:
         bodies: the bodies of the requests that have not ended.
         access: who may ask; None for everybody.
         entries: those of the clients in the store, without keys or with the only one.
+        strict: a request whose meaning would change is refused.
         has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
         price: returns the cost of a response; None for costs that are not asked.
         open_requests: the services whose response has not ended.
