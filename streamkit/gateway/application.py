@@ -281,7 +281,9 @@ class Service:
             return self._refuse(431, f"the headers have more than {gateway.limits.head} bytes")
         if gateway.key is not None and not has_key(Request(self._scope), gateway.key):
             return self._refuse(401, "the key is missing or is not the key of this gateway")
-        if route.action == "unknown":
+        # The last part of a path may be the tag of a model, or a verb of Gemini's that is not served.
+        is_verb = method == "POST" and route.model is not None and ":" in route.model and "GET" in route.methods
+        if route.action == "unknown" or is_verb:
             return self._refuse(404, replies.unknown_path(self._client, method, self._exchange.path))
         allowed = ", ".join(route.methods)
         if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway

@@ -144,9 +144,13 @@ def _split(segments: Sequence[str]) -> tuple[str, str | None]:
             return "", None  # OpenAI has other messages
         is_azure = key == "chat/completions" and segments[-5:-3] == ["openai", "deployments"]
         return key, segments[-3] if is_azure else None
-    model, _, verb = last.rpartition(":")
-    if before == "models" and model and (key := f"models/*:{verb}") in _ROUTES:
-        return key, model
+    named, _, verb = last.rpartition(":")
+    version = next((at for at, each in enumerate(segments) if _BASE.fullmatch(each)), 0)
+    if (key := f"models/*:{verb}") in _ROUTES and "models" in segments[version:-1]:
+        # The name of a model may contain slashes and colons: "accounts/fireworks/models/qwen3:8b".
+        others = segments[segments.index("models", version) + 1 : -1]
+        model = "/".join([*others[others[:1] == ["models"] :], named])
+        return key, model or None
     start = next((at for at, each in enumerate(segments[:-1]) if not _BASE.fullmatch(each)), len(segments) - 1)
     base = segments[start - 1] if start else ""
     base = "v1beta" if base.startswith(("v1alpha", "v1beta")) else base
@@ -154,7 +158,7 @@ def _split(segments: Sequence[str]) -> tuple[str, str | None]:
     model = "/".join(others)
     if first == "model" and any(others[:-1]):  # the name of a model of Bedrock may contain slashes
         return f"model/*/{last}", model.removesuffix(f"/{last}")
-    if first == "models" and base == "v1beta" and ":" not in model:
+    if first == "models" and base == "v1beta":
         return "v1beta/models", model or None
     if first == "models" and base in ("", "v1"):
         return "v1/models", model or None

@@ -120,6 +120,7 @@ def test_an_unknown_path_is_an_unknown_url_and_not_an_unknown_model() -> None:
         response_path = httpx.get(url + "/v1/responses/resp_1")
         no_model = httpx.get(url + "/v1/models/absent")
         anthropic = httpx.post(url + "/v1/messages/batches", json={})
+        verb = httpx.post(url + "/v1beta/models/org/m:predict", json={})
     error = unknown.json()["error"]
     assert (unknown.status_code, error["type"], error["code"]) == (404, "invalid_request_error", None)
     assert error["message"].startswith("Invalid URL (POST /v1/x)")
@@ -129,3 +130,5 @@ def test_an_unknown_path_is_an_unknown_url_and_not_an_unknown_model() -> None:
     assert no_model.json()["error"]["code"] == "model_not_found"
     assert anthropic.json()["error"]["type"] == "not_found_error"
     assert "POST /v1/messages" in anthropic.json()["error"]["message"]
+    assert (verb.status_code, verb.json()["error"]["status"]) == (404, "NOT_FOUND")
+    assert "POST /v1beta/models/" in verb.json()["error"]["message"]
