@@ -5,9 +5,9 @@ Ollama, Cohere), writes it for an upstream, and writes the events of the respons
 speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
 1. `application`: the ASGI application, and the service of a request: limits, fallbacks, clients that disconnect.
-2. `routes`: the wire and the action of a path; `bodies`: the limits, and the bodies of requests, which are read within
-   them; `client`: the key and the site of a request, the response that is sent, with heartbeats while the upstream is
-   silent.
+2. `routes`: the wire and the action of a path; `routing`: the upstreams of a model, and those that are left alone after
+   a failure; `bodies`: the limits, and the bodies of requests, which are read within them; `client`: the key and the
+   site of a request, the response that is sent, with heartbeats while the upstream is silent.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
 4. `replies`: complete responses: errors in the client's wire, model lists.
@@ -30,11 +30,13 @@ from streamkit.values.lazy_names import lazy_names
 if TYPE_CHECKING:
     from streamkit.gateway.application import Gateway
     from streamkit.gateway.bodies import GatewayLimits
+    from streamkit.gateway.routing import Cooldowns
     from streamkit.gateway.store import MemoryStore, Store
     from streamkit.gateway.upstream import Ask, Exchange, Observer, Upstream, UpstreamRequest
 
 __all__ = [
     "Ask",
+    "Cooldowns",
     "Exchange",
     "Gateway",
     "GatewayLimits",
@@ -51,6 +53,7 @@ _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extr
         "upstream": "Ask Exchange Observer Upstream UpstreamRequest",
         "application": "Gateway",
         "bodies": "GatewayLimits",
+        "routing": "Cooldowns",
         "store": "MemoryStore Store",
     },
 )

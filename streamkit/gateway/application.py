@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import secrets
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 from time import monotonic
 from typing import Any
 
@@ -24,19 +24,22 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from streamkit.calls import ErrorCode
+from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
+from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
+from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
-from streamkit.gateway.token_counts import can_count, count_tokens
+from streamkit.gateway.token_counts import NO_COUNTS, can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
-from streamkit.gateway.upstream import ANY_MODEL, Exchange, Observer, Upstream, is_header_value, limit_headers
+from streamkit.gateway.upstream import Exchange, Observer, Upstream, is_header_value, limit_headers
 from streamkit.providers.writing.encoding import CONTENT_TYPES
+from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.values.redaction import redact
 
@@ -60,8 +63,8 @@ class Gateway:
     """The ASGI application.
 
     Args:
-        upstreams: where requests are sent. If one fails before its first event, the next one is asked, unless the
-            request itself is at fault.
+        upstreams: where requests are sent, by the models that they name. If one fails before its first event, the next
+            one is asked, unless the request itself is at fault.
         key: the key that clients must send, as their own provider's; None: none is needed.
         limits: limits of the requests of clients.
         report: called with each `Exchange` at its end.
@@ -72,6 +75,7 @@ class Gateway:
         store: where the state of calls and the responses are kept that later requests refer to: a `Store`, the path of
             a SQLite file, ``postgresql://...`` or ``redis://...``. Several workers need one that they share. None for
             the memory of this process, up to ``limits.stored``.
+        cooldowns: how long an upstream that has failed is not asked.
 
     Raises:
         UsageError: there is no upstream, or something else, or a key is too short.
@@ -86,6 +90,7 @@ class Gateway:
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
+        cooldowns: Cooldowns | None = None,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
@@ -99,6 +104,8 @@ class Gateway:
         carried = StateSettings(secrets.token_bytes(32) if state_key is None else state_key, limits.state)
         self._state = GatewayState(
             *(upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
+            router=Router(upstreams),
+            cooldowns=cooldowns or Cooldowns(),
             has_state_key=state_key is not None or store is None,
         )
         self._report = report
@@ -166,7 +173,7 @@ class Gateway:
     @property
     def models(self) -> list[str]:
         """The names of models that clients can list: those of the upstreams' ``models``."""
-        return self._state.models
+        return self._state.router.names
 
 
 @dataclass(slots=True)
@@ -190,6 +197,8 @@ class GatewayState:
     carried: StateSettings
     bodies: Bodies
     entries: OwnEntries
+    router: Router
+    cooldowns: Cooldowns
     has_state_key: bool
     open_requests: set[Service] = field(default_factory=set)
 
@@ -201,15 +210,6 @@ class GatewayState:
         """
         self.carried.keys = [await self.entries.add("state_key", self.carried.keys[0])]
         self.has_state_key = True
-
-    @property
-    def models(self) -> list[str]:
-        """The names of models that clients can list."""
-        names: dict[str, None] = {}
-        for upstream in self.upstreams:
-            for name, model in upstream.models.items():
-                names[model if name == ANY_MODEL else name] = None
-        return list(names)
 
     def clean(self, text: str) -> str:
         """Return a text without the secrets of the upstreams and without the required key."""
@@ -256,13 +256,12 @@ class Service:
             gateway.open_requests.add(self)
             if is_refused:
                 service = self._reply(self._refuse(503, _TOO_MANY, {"retry-after": "1"}))
-            elif self._route.action == "count_tokens":
-                service = self._count_tokens(body)
             elif self._route.client == "anthropic" and isinstance(body, dict) and body.get("thread") is not None:
                 self._exchange.error = replies.NO_THREADS
                 service = self._reply(replies.thread_refusal(self._client))
             else:
-                service = self._respond(body)
+                is_count = self._route.action == "count_tokens"
+                service = self._respond(self._count_tokens if is_count else self._ask_upstreams, body)
             await run_watched(service, self._watch_client)
         except ClientDisconnect:
             self._exchange.disconnected = True
@@ -298,10 +297,10 @@ class Service:
         if route.action == "health":
             return Response(status_code=200)
         if route.action == "list_models":
-            found = replies.models_reply(route.client, gateway.models, route.model)
+            found = replies.models_reply(route.client, gateway.router.names, route.model)
             return found or self._refuse(404, f"this gateway lists no model {route.model!r}", code="not_found")
         if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway.upstreams):
-            return self._refuse(404, "no upstream of this gateway counts tokens of this wire: ask the provider")
+            return self._refuse(404, NO_COUNTS)
         if len(gateway.open_requests) >= gateway.limits.requests:
             return self._refuse(503, _TOO_MANY, {"retry-after": "1"})
         return None
@@ -314,22 +313,16 @@ class Service:
 
     async def _count_tokens(self, body: Any) -> None:
         """Send the count of the first upstream that gives one."""
-        try:
-            count = await count_tokens(self._gateway.upstreams, self._route, body, self._headers)
-        except UsageError as problem:
-            await self._fail(400, str(problem), problem)
-        except Exception as problem:
-            await self._fail_internally(problem)
+        exchange, candidates = self._exchange, self._gateway.router.find(self._route.model, body)
+        count = await count_tokens(candidates, self._route, body, self._headers)
+        exchange.upstream, exchange.provider, exchange.upstream_model = count.upstream, count.provider, count.model
+        if count.error is not None:
+            exchange.error = self._gateway.clean(count.error if count.cause is None else count.cause)
+        if count.body is None:
+            message = self._gateway.clean(count.error or "")
+            await self._reply(replies.refusal(self._client, count.status, message, count.headers))
         else:
-            exchange = self._exchange
-            exchange.upstream, exchange.provider, exchange.upstream_model = count.upstream, count.provider, count.model
-            if count.error is not None:
-                exchange.error = self._gateway.clean(count.error if count.cause is None else count.cause)
-            if count.body is None:
-                message = self._gateway.clean(count.error or "")
-                await self._reply(replies.refusal(self._client, count.status, message, count.headers))
-            else:
-                await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
+            await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
 
     async def _watch_client(self) -> bool:
         """Return True when the client disconnects, False if the response has ended before."""
@@ -345,11 +338,13 @@ class Service:
             self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
         return self._exchange.disconnected
 
-    async def _respond(self, body: Any) -> None:
-        """Send the response of the first upstream that gives one, or what fails; record how it ended."""
+    async def _respond(self, ask: Callable[[Any], Awaitable[None]], body: Any) -> None:
+        """Ask upstreams, and send what fails; record how the response ended."""
         gateway, exchange = self._gateway, self._exchange
         try:
-            await self._ask_upstreams(body)
+            await ask(body)
+        except ModelNotFound as problem:
+            await self._fail(404, str(problem), problem, "not_found")
         except ReferenceNotFound as problem:
             await self._fail(404, str(problem), problem)
         except ReferencesTooLarge as problem:
@@ -383,8 +378,8 @@ class Service:
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
-        gateway, exchange, stream = self._gateway, self._exchange, self._stream
-        exchange.failures = failures = []
+        gateway, exchange = self._gateway, self._exchange
+        exchange.failures = failures = list[str]()
         if not gateway.has_state_key:
             await gateway.load_state_key()
         if self._route.client == "openai_responses":
@@ -393,42 +388,68 @@ class Service:
                 self._body.is_large |= references.size > LARGE or len(references.items) > _MANY_ITEMS
                 resolve = references.resolve
                 body = await run_in_thread(resolve) if self._body.is_large else resolve()
-        for position, upstream in enumerate(gateway.upstreams, 1):
-            is_large = self._body.is_large
-            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, gateway.entries)
-            attempt = self._attempt = await run_in_thread(make) if is_large else make()
-            attempt.has_large_body = is_large
-            state = await attempt.find_state() if attempt.keeps_state else {}
-            if is_large:
-                await run_in_thread(attempt.render, state)
-            else:
-                attempt.render(state)
-            if gateway.observer is not None:
-                attempt.watch = partial(gateway.observer.watch, exchange, upstream)
-            self._client = attempt.client
-            exchange.upstream, exchange.provider = position, attempt.target.name
-            exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
-            is_last = position == len(gateway.upstreams)
-            has_begun = False
-            async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
-                async for part in parts:
-                    headers = None if has_begun else self._response_headers(attempt)
-                    has_begun = True
-                    await stream.write(part, headers=headers, is_last=attempt.has_ended)
-                    if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
-                        gateway.open_requests.discard(self)
-            writer = attempt.prepare().writer
-            if has_begun or (error := writer.error) is None:
-                return
-            if not is_last and error.code not in _NO_FALLBACK:
-                sentence = replies.error_sentence(attempt.prepare().turn.error or error)
-                failures.append(gateway.clean(f"{attempt.target.name}: {sentence}"))
+        cooldowns, candidates = gateway.cooldowns, gateway.router.find(self._route.model, body)
+        available = candidates if not cooldowns.failures else cooldowns.available(candidates, failures)
+        for candidate in available:
+            if cooldowns.failures and cooldowns.wait(candidate):  # another request has begun to ask it
                 continue
-            if await stream.cancel():
-                await self._reply(replies.failed_reply(attempt.client, writer, error, self._upstream_headers(attempt)))
-            else:  # heartbeats were sent
-                await stream.write(replies.failed_event(attempt.client, writer, error), is_last=True)
-            return
+            is_probe = bool(cooldowns.failures) and cooldowns.probe(candidate)
+            try:
+                if await self._ask(candidate, body, is_last=candidate is available[-1], is_probe=is_probe):
+                    return
+            finally:
+                if is_probe:
+                    cooldowns.release(candidate)
+        error = cooldowns.error(candidates)
+        exchange.error = gateway.clean(replies.error_sentence(error))
+        await self._send_error(self._client.writer(), error, {})
+
+    async def _ask(self, candidate: Candidate, body: Any, *, is_last: bool, is_probe: bool) -> bool:
+        """Ask an upstream and send its response, or its error; return False if the next one has to be asked."""
+        gateway, exchange, stream = self._gateway, self._exchange, self._stream
+        position, upstream, model = candidate
+        is_large = self._body.is_large
+        make = partial(Attempt, upstream, model, self._route, body, self._headers, gateway.carried, gateway.entries)
+        attempt = self._attempt = await run_in_thread(make) if is_large else make()
+        attempt.has_large_body = is_large
+        state = await attempt.find_state() if attempt.keeps_state else {}
+        if is_large:
+            await run_in_thread(attempt.render, state)
+        else:
+            attempt.render(state)
+        if gateway.observer is not None:
+            attempt.watch = partial(gateway.observer.watch, exchange, upstream)
+        self._client = attempt.client
+        exchange.upstream, exchange.provider = position, attempt.target.name
+        exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
+        has_begun = False
+        async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
+            async for part in parts:
+                headers = None if has_begun else self._response_headers(attempt)
+                if is_probe and not has_begun:
+                    gateway.cooldowns.failures.pop(candidate.key, None)
+                has_begun = True
+                await stream.write(part, headers=headers, is_last=attempt.has_ended)
+                if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
+                    gateway.open_requests.discard(self)
+        writer = attempt.prepare().writer
+        if (error := writer.error) is None:
+            return True
+        gateway.cooldowns.fail(candidate, error, is_probe=is_probe, has_begun=has_begun)
+        if not has_begun and not is_last and error.code not in _NO_FALLBACK:
+            sentence = replies.error_sentence(attempt.prepare().turn.error or error)
+            exchange.failures = [*exchange.failures, gateway.clean(f"{attempt.target.name}: {sentence}")]
+            return False
+        if not has_begun:
+            await self._send_error(writer, error, self._upstream_headers(attempt))
+        return True
+
+    async def _send_error(self, writer: Writer, error: StreamError, headers: Mapping[str, str]) -> None:
+        """Send the error of an upstream, before any byte of a response."""
+        if await self._stream.cancel():
+            await self._reply(replies.failed_reply(self._client, writer, error, headers))
+        else:  # heartbeats were sent
+            await self._stream.write(replies.failed_event(self._client, writer, error), is_last=True)
 
     def _describe_heartbeat(self) -> tuple[Mapping[str, str], bytes]:
         """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
@@ -456,12 +477,12 @@ class Service:
         _log.error("%s", self._gateway.clean("".join(traceback.format_exception(problem))))
         await self._fail(500, f"this gateway failed: {type(problem).__name__}", problem)
 
-    async def _fail(self, status: int, message: str, problem: Exception) -> None:
+    async def _fail(self, status: int, message: str, problem: Exception, code: ErrorCode | None = None) -> None:
         """Report an error of the gateway or of the client's request; within a stream, as the wire reports it."""
         self._exchange.error = self._gateway.clean(f"{type(problem).__name__}: {problem}")
         message = self._gateway.clean(message)
         if await self._stream.cancel():
-            await self._reply(replies.refusal(self._client, status, message))
+            await self._reply(replies.refusal(self._client, status, message, code=code))
         else:
             await self._stream.write(self._client.error_event(status, message), is_last=True)
 
@@ -472,28 +493,3 @@ class Service:
         if self._exchange.method == "HEAD":
             response.body = b""  # beside its length; over HTTP/2 granian sends a body, which breaks the connection
         await response(self._scope, self._receive, self._send)
-
-
-def open_store(store: Store | str | PathLike[str]) -> Store:
-    """Return a store; nothing is connected yet.
-
-    Args:
-        store: a store, which is returned, or its address: the path of a SQLite file, ``postgresql://...`` or
-            ``redis://...`` (``rediss://``, ``valkey://``, ``unix://``).
-
-    Raises:
-        UsageError: it is none of these.
-        ModuleNotFoundError: the address needs an extra that is not installed.
-    """
-    if not isinstance(store, (str, PathLike)):
-        if missing := [name for name in ("get", "renew", "put", "add", "aclose") if not hasattr(store, name)]:
-            raise UsageError(f"store must be a Store or an address, and {type(store).__name__} has no {missing[0]!r}")
-        return store
-    address = fspath(store)
-    if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
-        from streamkit.gateway.redis_store import RedisStore
-
-        return RedisStore(address)
-    from streamkit.gateway.database_store import DatabaseStore
-
-    return DatabaseStore(address)

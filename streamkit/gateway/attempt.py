@@ -59,6 +59,7 @@ class Attempt:
 
     Args:
         upstream: the upstream.
+        model: its name of the model.
         route: the route of the client's request.
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
@@ -87,6 +88,7 @@ class Attempt:
     def __init__(
         self,
         upstream: Upstream,
+        model: str,
         route: Route,
         body: Any,
         headers: Mapping[str, str],
@@ -110,7 +112,7 @@ class Attempt:
             body, self.client, model=route.model, stream=route.stream, changes=self.changes
         )
         self.request: Request = request
-        self.model: str = upstream.model_for(request.settings.model)
+        self.model: str = model
         self.keeps_state: bool = keeps_state(self.client, target)
         self._has_gateway_ids = self.client.package != target.package  # else the client has the upstream's
         # Clients of wires without any field for state have no ids either, or may have none.

@@ -17,6 +17,7 @@ import anyio
 from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.gateway.routes import Route, client_provider
+from streamkit.gateway.routing import Candidate, ModelNotFound
 from streamkit.gateway.upstream import (
     NO_CONNECTION,
     Upstream,
@@ -32,8 +33,9 @@ from streamkit.reading.source import BYTES, Source, headers_of, status_of
 from streamkit.reading.source_failure import find_failed_response, is_io_failure
 from streamkit.reading.turn import Turn
 
-__all__ = ["TokenCount", "can_count", "count_tokens"]
+__all__ = ["NO_COUNTS", "TokenCount", "can_count", "count_tokens"]
 
+NO_COUNTS = "no upstream of this gateway counts tokens of this wire: ask the provider"
 #: Bytes of a response; counts and errors have a few hundred.
 _LONGEST = 1024 * 1024
 #: Seconds for a count, which takes a provider well below one.
@@ -70,32 +72,29 @@ def can_count(upstream: Upstream, client: str) -> bool:
 
 
 async def count_tokens(
-    upstreams: Sequence[Upstream], route: Route, body: Any, headers: Mapping[str, str]
+    candidates: Sequence[Candidate], route: Route, body: Any, headers: Mapping[str, str]
 ) -> TokenCount:
     """Return the first response of an upstream that is no failure of the upstream, else the last one.
 
     Args:
-        upstreams: the upstreams; those for which ``can_count`` is False are not asked, and there is another one.
+        candidates: the upstreams of the model.
         route: the route of the client's request.
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
 
     Raises:
-        UsageError: the body is no object, or names no model.
+        ModelNotFound: none of them counts tokens of the client's wire.
     """
-    if not isinstance(body, dict):
-        raise UsageError("the body of a request must be a JSON object")
-    named = route.model if route.model is not None else body.get("model")
-    for number, upstream in enumerate(upstreams, 1):
-        if not can_count(upstream, route.client):
-            continue
-        model = upstream.model_for(named if isinstance(named, str) else None)
+    able = [candidate for candidate in candidates if can_count(candidate.upstream, route.client)]
+    if not able:
+        raise ModelNotFound(NO_COUNTS)
+    for position, upstream, model in able:
         count = await _ask(upstream, _request(upstream, route, body, headers, model))
         target = providers.get(upstream.provider)
         limits = limit_headers(client_provider(route, target), target, count.headers)
         if (waiting := count.headers.get("retry-after")) is not None and is_header_value(waiting):
             limits["retry-after"] = waiting
-        count = replace(count, upstream=number, provider=target.name, model=model, headers=limits)
+        count = replace(count, upstream=position, provider=target.name, model=model, headers=limits)
         if count.status < 429:
             break
     return count

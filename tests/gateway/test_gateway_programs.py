@@ -104,28 +104,16 @@ def test_a_wrong_ask_is_a_defect_of_the_gateway_and_not_of_the_request(
     assert message in caplog.text
 
 
-def test_a_request_that_the_next_upstream_cannot_get_is_the_clients_error() -> None:
-    def refuse(request: UpstreamRequest) -> Any:
-        raise ConnectionError("no route")
-
-    reports: list[Exchange] = []
-
-    async def main() -> httpx.Response:
-        no_model = Upstream(provider="openai_chat", ask=opening(CHUNKS), models={"m": ""})
-        app = Gateway(Upstream(provider="openai_chat", ask=refuse), no_model, report=reports.append, state_key=KEY)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
-            return await client.post("/v1/chat/completions", json=QUESTION)
-
-    assert anyio.run(main).status_code == 400
-    assert reports[0].error == "UsageError: the request names no model: set the field 'model'"
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"provider": "antropic"}, "unknown provider 'antropic'"),
         ({"ask": None}, "must be a function"),
         ({"secrets": "a-key-of-more-than-8-characters"}, r"secrets=\[key\]"),
+        ({"models": "gpt-5"}, r"models=\[name\]"),
+        ({"models": {"m": ""}}, "not 'm': ''"),
+        ({"models": ["a*b*c"]}, "at most one"),
+        ({"models": {"m": "*"}}, "at most one"),
     ],
 )
 def test_an_upstream_that_cannot_be_asked_is_refused_when_it_is_made(fields: Json, message: str) -> None:
