@@ -12,7 +12,7 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
    the opaque state of its response in the form that the client sends back.
 4. `replies`: complete responses: errors in the client's wire, model lists.
 5. `store`: where the state of calls and responses are kept for later requests, in memory, or in `database_store` and
-   `redis_store`; `stored_responses`, `token_counts`: what the wires have beside a single request.
+   `redis_store`; `stored_responses`, `passed_on`: what the wires have beside a single request.
 6. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
 
 `tap` shows the traffic that an observer sees.

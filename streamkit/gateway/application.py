@@ -30,12 +30,12 @@ from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
+from streamkit.gateway.passed_on import PASSED_ON, can_pass, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
 from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
-from streamkit.gateway.token_counts import NO_COUNTS, can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Exchange, Observer, Upstream, is_header_value, limit_headers
 from streamkit.providers.writing.encoding import CONTENT_TYPES
@@ -260,8 +260,8 @@ class Service:
                 self._exchange.error = replies.NO_THREADS
                 service = self._reply(replies.thread_refusal(self._client))
             else:
-                is_count = self._route.action == "count_tokens"
-                service = self._respond(self._count_tokens if is_count else self._ask_upstreams, body)
+                is_passed_on = self._route.action in PASSED_ON
+                service = self._respond(self._pass_on if is_passed_on else self._ask_upstreams, body)
             await run_watched(service, self._watch_client)
         except ClientDisconnect:
             self._exchange.disconnected = True
@@ -299,8 +299,8 @@ class Service:
         if route.action == "list_models":
             found = replies.models_reply(route.client, gateway.router.names, route.model)
             return found or self._refuse(404, f"this gateway lists no model {route.model!r}", code="not_found")
-        if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway.upstreams):
-            return self._refuse(404, NO_COUNTS)
+        if route.action in PASSED_ON and not any(can_pass(each, route) for each in gateway.upstreams):
+            return self._refuse(404, refusal_sentence(route))
         if len(gateway.open_requests) >= gateway.limits.requests:
             return self._refuse(503, _TOO_MANY, {"retry-after": "1"})
         return None
@@ -311,18 +311,21 @@ class Service:
         self._exchange.error = self._gateway.clean(message)
         return replies.refusal(self._client, status, message, headers, code)
 
-    async def _count_tokens(self, body: Any) -> None:
-        """Send the count of the first upstream that gives one."""
-        exchange, candidates = self._exchange, self._gateway.router.find(self._route.model, body)
-        count = await count_tokens(candidates, self._route, body, self._headers)
-        exchange.upstream, exchange.provider, exchange.upstream_model = count.upstream, count.provider, count.model
-        if count.error is not None:
-            exchange.error = self._gateway.clean(count.error if count.cause is None else count.cause)
-        if count.body is None:
-            message = self._gateway.clean(count.error or "")
-            await self._reply(replies.refusal(self._client, count.status, message, count.headers))
+    async def _pass_on(self, body: Any) -> None:
+        """Send the response of the first upstream that gives one to a request that is passed on."""
+        exchange, gateway = self._exchange, self._gateway
+        candidates = gateway.router.find(self._route.model, body)
+        response = await pass_on(candidates, gateway.cooldowns, self._route, body, self._headers)
+        exchange.upstream, exchange.provider = response.upstream, response.provider
+        exchange.upstream_model = response.model
+        exchange.failures = [gateway.clean(failure) for failure in response.failures]
+        if response.error is not None:
+            exchange.error = gateway.clean(response.error if response.cause is None else response.cause)
+        if response.body is None:
+            message = gateway.clean(response.error or "")
+            await self._reply(replies.refusal(self._client, response.status, message, response.headers))
         else:
-            await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
+            await self._reply(Response(response.body, response.status, response.headers, "application/json"))
 
     async def _watch_client(self) -> bool:
         """Return True when the client disconnects, False if the response has ended before."""

@@ -17,7 +17,7 @@ from streamkit.providers.provider import Provider
 
 __all__ = ["CLIENTS", "TOO_LONG", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
 
-Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "unknown", "too_long"]
+Action: TypeAlias = Literal["respond", "count_tokens", "embed", "list_models", "health", "unknown", "too_long"]
 
 #: The providers whose clients are served.
 CLIENTS = (
@@ -47,12 +47,14 @@ class Route:
 
     Attributes:
         client: the name of the provider whose wire the client speaks.
-        action: ``respond``: a response of a model; ``count_tokens``: of the input; ``list_models`` and ``health``
-            (``HEAD /``); ``unknown``: no such path; ``too_long``: a path that is not looked up.
+        action: ``respond``: a response of a model; ``count_tokens``: of the input; ``embed``: embeddings of texts;
+            ``list_models`` and ``health`` (``HEAD /``); ``unknown``: no such path; ``too_long``: a path that is not
+            looked up.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
         as_array: a stream is one JSON array (Gemini without ``alt=sse``).
+        path_end: how the upstream's path of a request that is passed on as it is ends; ``""`` for others.
         dialect: the name of the provider whose dialect of the wire the client reads; None for that of the wire.
     """
 
@@ -62,6 +64,7 @@ class Route:
     model: str | None = None
     stream: bool | None = None
     as_array: bool = False
+    path_end: str = ""
     dialect: str | None = None
 
 
@@ -72,19 +75,24 @@ _READ = ("GET", "HEAD")
 #: the version to it, while DSPy and the AI SDK expect it there.
 _ROUTES = {
     "messages": Route("anthropic", "respond"),
-    "messages/count_tokens": Route("anthropic", "count_tokens"),
+    "messages/count_tokens": Route("anthropic", "count_tokens", path_end="/count_tokens"),
     "responses": Route("openai_responses", "respond"),
-    "responses/input_tokens": Route("openai_responses", "count_tokens"),
+    "responses/input_tokens": Route("openai_responses", "count_tokens", path_end="/input_tokens"),
     "chat/completions": Route("openai_chat", "respond"),
+    "embeddings": Route("openai_chat", "embed", path_end="/embeddings"),
     "models/*:generateContent": Route("gemini", "respond", stream=False),
     "models/*:streamGenerateContent": Route("gemini", "respond", stream=True),
-    "models/*:countTokens": Route("gemini", "count_tokens"),
+    "models/*:countTokens": Route("gemini", "count_tokens", path_end=":countTokens"),
+    "models/*:embedContent": Route("gemini", "embed", path_end=":embedContent"),
+    "models/*:batchEmbedContents": Route("gemini", "embed", path_end=":batchEmbedContents"),
     "model/*/converse": Route("bedrock_converse", "respond", stream=False),
     "model/*/converse-stream": Route("bedrock_converse", "respond", stream=True),
     "model/*/invoke": Route("bedrock_invoke", "respond", stream=False),
     "model/*/invoke-with-response-stream": Route("bedrock_invoke", "respond", stream=True),
     "api/chat": Route("ollama", "respond"),  # ``/chat`` without a version may be Ollama's or Cohere's
+    "api/embed": Route("ollama", "embed", path_end="/api/embed"),
     "v2/chat": Route("cohere", "respond"),
+    "v2/embed": Route("cohere", "embed", path_end="/v2/embed"),
     "api/tags": Route("ollama", "list_models", _READ),
     "v1/models": Route("openai_chat", "list_models", _READ),
     "v1beta/models": Route("gemini", "list_models", _READ),
@@ -142,7 +150,7 @@ def _split(segments: Sequence[str]) -> tuple[str, str | None]:
     if (key := f"{before}/{last}") in _ROUTES or (key := last) in _ROUTES:
         if key.startswith("messages") and "threads" in segments[:-1]:
             return "", None  # OpenAI has other messages
-        is_azure = key == "chat/completions" and segments[-5:-3] == ["openai", "deployments"]
+        is_azure = key in ("chat/completions", "embeddings") and segments[-5:-3] == ["openai", "deployments"]
         return key, segments[-3] if is_azure else None
     named, _, verb = last.rpartition(":")
     version = next((at for at, each in enumerate(segments) if _BASE.fullmatch(each)), 0)

@@ -74,8 +74,8 @@ def test_a_mounted_gateway_knows_its_paths(path: str, mounted_at: str, expected:
 
 
 def test_an_unknown_path_of_a_mounted_gateway_is_named_without_its_prefix() -> None:
-    found, route = find_mounted_route("/llm/v1/embeddings", "/llm", {}, {})
-    assert (found, route.action) == ("/v1/embeddings", "unknown")
+    found, route = find_mounted_route("/llm/v1/images", "/llm", {}, {})
+    assert (found, route.action) == ("/v1/images", "unknown")
 
 
 def test_the_model_is_that_of_the_path_without_its_prefix() -> None:
@@ -89,7 +89,6 @@ def test_the_model_is_that_of_the_path_without_its_prefix() -> None:
     ("path", "client"),
     [
         ("/v1/v1/messages/batches", "anthropic"),
-        ("/v1/embeddings", "openai_chat"),
         ("/v1/responses/resp_1", "openai_responses"),
         ("/responses/resp_1/cancel", "openai_responses"),
         ("/v1/threads/t/messages", "openai_chat"),

@@ -152,6 +152,7 @@ TRAITS = Traits(
         error_name_header="x-amzn-errortype",
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/converse-stream",
+        further_paths=(),
         response_id=("", 0),
         call_id=("tooluse_", 22),
     ),
