@@ -368,7 +368,7 @@ async def _serve(
 ) -> None:
     """Serve on a socket until a signal."""
     from streamkit.cli.terminal import OutputError
-    from streamkit.cli.upstream_client import ask_over_http, open_client
+    from streamkit.cli.upstream_client import ask_over_http, list_over_http, open_client
     from streamkit.gateway import Gateway, Upstream
     from streamkit.gateway.store import StoreUnavailable
 
@@ -379,18 +379,24 @@ async def _serve(
             print_exchange(notes, exchange, reported)
 
     async with open_client() as client:
-        gateway = Gateway(
-            *(
+        asked = []
+        for upstream in upstreams:
+            headers, models_path = request_headers(upstream.endpoint, upstream.key), upstream.endpoint.models_path
+            asked.append(
                 Upstream(
                     provider=upstream.provider,
-                    ask=ask_over_http(client, upstream.address, request_headers(upstream.endpoint, upstream.key)),
+                    ask=ask_over_http(client, upstream.address, headers),
                     endpoint=upstream.address,
                     models=upstream.models,
+                    list_models=list_over_http(client, upstream.address + models_path, headers)
+                    if models_path
+                    else None,
                     first_event_timeout=upstream.first_event_timeout,
                     secrets=[upstream.key or ""],
                 )
-                for upstream in upstreams
-            ),
+            )
+        gateway = Gateway(
+            *asked,
             key=key,
             limits=limits,
             report=report,

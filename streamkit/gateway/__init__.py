@@ -10,7 +10,7 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
    site of a request, the response that is sent, with heartbeats while the upstream is silent.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
-4. `replies`: complete responses: errors in the client's wire, model lists.
+4. `replies`: errors in the client's wire; `model_lists`: the models that clients can list.
 5. `store`: where the state of calls and responses are kept for later requests, in memory, or in `database_store` and
    `redis_store`; `stored_responses`, `passed_on`: what the wires have beside a single request.
 6. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.

@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from streamkit.calls import ErrorCode, StreamError
@@ -30,7 +30,8 @@ from streamkit.gateway import replies
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
-from streamkit.gateway.passed_on import PASSED_ON, can_pass, pass_on, refusal_sentence
+from streamkit.gateway.model_lists import OLLAMA_VERSION, ModelLists, describe_models, describe_ollama_model
+from streamkit.gateway.passed_on import PASSED_ON, find_path, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
@@ -43,11 +44,7 @@ from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.values.redaction import redact
 
-__all__ = [
-    "Gateway",
-    "GatewayLimits",
-]
-
+__all__ = ["Gateway", "GatewayLimits"]
 
 _log = logging.getLogger("streamkit.gateway")
 #: Codex opens a WebSocket first. It asks by HTTP at once after 426 alone; any other status it repeats for seconds, and
@@ -56,6 +53,7 @@ _NO_WEBSOCKETS = "this gateway serves no WebSockets: ask it by HTTP"
 _WITHOUT_UPGRADE = {"upgrade": "HTTP/1.1", "connection": "upgrade"}  # RFC 9110, section 15.5.22
 _MANY_ITEMS = 1000  # of stored responses, which are translated in a worker thread
 _TOO_MANY = "this gateway serves as many requests as it may"
+_STATUSES = {ModelNotFound: 404, ReferenceNotFound: 404, ReferencesTooLarge: 413, StoreUnavailable: 503}
 _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
 
 
@@ -105,6 +103,7 @@ class Gateway:
         self._state = GatewayState(
             *(upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             router=Router(upstreams),
+            lists=ModelLists(upstreams),
             cooldowns=cooldowns or Cooldowns(),
             has_state_key=state_key is not None or store is None,
         )
@@ -173,7 +172,7 @@ class Gateway:
     @property
     def models(self) -> list[str]:
         """The names of models that clients can list: those of the upstreams' ``models``."""
-        return self._state.router.names
+        return self._state.lists.names
 
 
 @dataclass(slots=True)
@@ -198,6 +197,7 @@ class GatewayState:
     bodies: Bodies
     entries: OwnEntries
     router: Router
+    lists: ModelLists
     cooldowns: Cooldowns
     has_state_key: bool
     open_requests: set[Service] = field(default_factory=set)
@@ -250,6 +250,12 @@ class Service:
             await self._reply(reply)
             return
         gateway = self._gateway
+        if self._route.action == "list_models":
+            wanted = self._route.model
+            found = describe_models(self._route.client, await gateway.lists.load(), wanted)
+            missing = f"this gateway lists no model {wanted!r}"
+            await self._reply(JSONResponse(found) if found else self._refuse(404, missing, code="not_found"))
+            return
         try:
             body = await self._body.read(self._receive, self._headers)
             is_refused = len(gateway.open_requests) >= gateway.limits.requests  # others had their bodies sooner
@@ -260,8 +266,8 @@ class Service:
                 self._exchange.error = replies.NO_THREADS
                 service = self._reply(replies.thread_refusal(self._client))
             else:
-                is_passed_on = self._route.action in PASSED_ON
-                service = self._respond(self._pass_on if is_passed_on else self._ask_upstreams, body)
+                others = {"show_model": self._show_model, **dict.fromkeys(PASSED_ON, self._pass_on)}
+                service = self._respond(others.get(self._route.action, self._ask_upstreams), body)
             await run_watched(service, self._watch_client)
         except ClientDisconnect:
             self._exchange.disconnected = True
@@ -296,10 +302,9 @@ class Service:
             return self._refuse(403, "a web page of another site cannot use this gateway")
         if route.action == "health":
             return Response(status_code=200)
-        if route.action == "list_models":
-            found = replies.models_reply(route.client, gateway.router.names, route.model)
-            return found or self._refuse(404, f"this gateway lists no model {route.model!r}", code="not_found")
-        if route.action in PASSED_ON and not any(can_pass(each, route) for each in gateway.upstreams):
+        if route.action == "version":
+            return JSONResponse({"version": OLLAMA_VERSION})
+        if route.action in PASSED_ON and not any(find_path(each, route) for each in gateway.upstreams):
             return self._refuse(404, refusal_sentence(route))
         if len(gateway.open_requests) >= gateway.limits.requests:
             return self._refuse(503, _TOO_MANY, {"retry-after": "1"})
@@ -311,21 +316,23 @@ class Service:
         self._exchange.error = self._gateway.clean(message)
         return replies.refusal(self._client, status, message, headers, code)
 
+    async def _show_model(self, body: Any) -> None:
+        name = body.get("model", body.get("name")) if isinstance(body, dict) else None
+        self._gateway.router.find(name, body)
+        await self._reply(JSONResponse(describe_ollama_model(str(name))))
+
     async def _pass_on(self, body: Any) -> None:
         """Send the response of the first upstream that gives one to a request that is passed on."""
-        exchange, gateway = self._exchange, self._gateway
+        gateway, exchange = self._gateway, self._exchange
         candidates = gateway.router.find(self._route.model, body)
-        response = await pass_on(candidates, gateway.cooldowns, self._route, body, self._headers)
-        exchange.upstream, exchange.provider = response.upstream, response.provider
-        exchange.upstream_model = response.model
-        exchange.failures = [gateway.clean(failure) for failure in response.failures]
-        if response.error is not None:
-            exchange.error = gateway.clean(response.error if response.cause is None else response.cause)
+        response = await pass_on(exchange, candidates, gateway.cooldowns, self._route, body, self._headers)
+        exchange.failures = [gateway.clean(failure) for failure in exchange.failures]
         if response.body is None:
-            message = gateway.clean(response.error or "")
-            await self._reply(replies.refusal(self._client, response.status, message, response.headers))
+            await self._reply(self._refuse(response.status, response.error or "", response.headers))
         else:
             await self._reply(Response(response.body, response.status, response.headers, "application/json"))
+        if response.error is not None:
+            exchange.error = gateway.clean(response.cause or response.error)
 
     async def _watch_client(self) -> bool:
         """Return True when the client disconnects, False if the response has ended before."""
@@ -346,14 +353,9 @@ class Service:
         gateway, exchange = self._gateway, self._exchange
         try:
             await ask(body)
-        except ModelNotFound as problem:
-            await self._fail(404, str(problem), problem, "not_found")
-        except ReferenceNotFound as problem:
-            await self._fail(404, str(problem), problem)
-        except ReferencesTooLarge as problem:
-            await self._fail(413, str(problem), problem)
-        except StoreUnavailable as problem:
-            await self._fail(503, str(problem), problem)
+        except (ModelNotFound, ReferenceNotFound, ReferencesTooLarge, StoreUnavailable) as problem:
+            code: ErrorCode | None = "not_found" if isinstance(problem, ModelNotFound) else None
+            await self._fail(_STATUSES[type(problem)], str(problem), problem, code)
         except UsageError as problem:
             if self._attempt is not None and problem is self._attempt.defect:
                 await self._fail_internally(problem)

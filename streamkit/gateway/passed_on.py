@@ -8,20 +8,20 @@ not depend on ASGI.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import anyio
 
 from streamkit import providers
-from streamkit.calls import StreamError
+from streamkit.calls import ErrorKind, StreamError
 from streamkit.errors import UsageError
 from streamkit.gateway.bodies import LARGE, run_in_thread
 from streamkit.gateway.routes import Route, client_provider
 from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound
 from streamkit.gateway.upstream import (
     NO_CONNECTION,
+    Exchange,
     Upstream,
     UpstreamRequest,
     feature_headers,
@@ -37,66 +37,40 @@ from streamkit.reading.source import BYTES, Source, headers_of, status_of
 from streamkit.reading.source_failure import find_failed_response, is_io_failure
 from streamkit.reading.turn import Turn
 
-__all__ = ["PASSED_ON", "PassedResponse", "can_pass", "pass_on"]
+__all__ = ["PASSED_ON", "PassedResponse", "find_path", "pass_on", "refusal_sentence"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of requests: what it does, the most seconds for it, and the most bytes of a response."""
-
-    verb: str
-    seconds: float
-    size: int
-
-
-#: By ``Route.action``. Counts and errors have a few hundred bytes; a thousand embeddings have some 30 MB.
+#: By ``Route.action``: what an upstream does, the most seconds, and the most bytes of a response. Counts have a few
+#: hundred, a thousand embeddings some 30 MB.
 PASSED_ON = {
-    "count_tokens": _Kind("counts tokens", 60.0, 1024 * 1024),
-    "embed": _Kind("embeds texts", 600.0, 128 * 1024 * 1024),
+    "count_tokens": ("counts tokens", 60.0, 1024 * 1024),
+    "embed": ("embeds texts", 600.0, 128 * 1024 * 1024),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassedResponse:
-    """The response of an upstream to a request that was passed on.
+class PassedResponse(NamedTuple):
+    """The response of an upstream to a request that was passed on."""
 
-    Attributes:
-        status: the HTTP status.
-        upstream, provider, model: as an `Exchange` has them; ``model`` is the upstream's.
-        headers: the headers of the response that say when to ask again.
-        body: the body, without secrets; None if there is no response.
-        error: what failed; None if nothing did.
-        cause: the same for the log, with the name of the host; None if it has none.
-        failures: a sentence for each upstream that was left alone or failed before.
-    """
-
-    status: int
-    upstream: int = 0
-    provider: str | None = None
-    model: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-    error: str | None = None
-    cause: str | None = None
-    failures: Sequence[str] = ()
+    status: int  #: the HTTP status
+    headers: Mapping[str, str]  #: the headers; for the client those that say when to ask again
+    body: bytes | None = None  #: the body, without secrets; None if there is no response
+    error: str | None = None  #: what failed; None if nothing did
+    cause: str | None = None  #: the same for the log, with the name of the host; None if it has none
 
 
-def can_pass(upstream: Upstream, route: Route) -> bool:
-    """Return True if an upstream has the path of a client's request."""
-    return _path(upstream, route) is not None
-
-
-def refusal_sentence(route: Route) -> str:
-    """Return the sentence for a request that no upstream can get."""
-    return f"no upstream of this gateway {PASSED_ON[route.action].verb} of this wire: ask the provider"
-
-
-def _path(upstream: Upstream, route: Route) -> str | None:
+def find_path(upstream: Upstream, route: Route) -> str | None:
+    """Return an upstream's path for a client's request that is passed on; None if it has none."""
     paths = providers.get(upstream.provider).traits.endpoint.further_paths
     return next((path for path in paths if route.path_end and path.endswith(route.path_end)), None)
 
 
+def refusal_sentence(route: Route) -> str:
+    """Return the sentence for a request that no upstream can get."""
+    return f"no upstream of this gateway {PASSED_ON[route.action][0]} of this wire: ask the provider"
+
+
 async def pass_on(
+    exchange: Exchange,
     candidates: Sequence[Candidate],
     cooldowns: Cooldowns,
     route: Route,
@@ -106,6 +80,7 @@ async def pass_on(
     """Return the first response of an upstream that is no failure of the upstream, else the last one.
 
     Args:
+        exchange: gets the upstream that was asked last, and what failed before.
         candidates: the upstreams of the model.
         cooldowns: those that are left alone.
         route: the route of the client's request.
@@ -115,18 +90,23 @@ async def pass_on(
     Raises:
         ModelNotFound: none of them has the path.
     """
-    able = [candidate for candidate in candidates if can_pass(candidate.upstream, route)]
+    able = [candidate for candidate in candidates if find_path(candidate.upstream, route)]
     if not able:
         raise ModelNotFound(refusal_sentence(route))
-    failures: list[str] = []
+    exchange.failures = failures = list[str]()
     response: PassedResponse | None = None
     for candidate in cooldowns.available(able, failures):
         position, upstream, model = candidate
         target, is_probe = providers.get(upstream.provider), cooldowns.probe(candidate)
+        exchange.upstream, exchange.provider, exchange.upstream_model = position, target.name, model
         try:
             response = await _ask(upstream, route, _request(upstream, route, body, headers, model))
-            error = _failure(response)
-            if error is not None:
+            status, message = response.status, response.error or ""
+            if message:
+                is_lost = response.cause is not None or (response.body is None and status == 504)
+                kind: ErrorKind = "transport_error" if is_lost else "provider_error"
+                waits = read_status(status, response.headers, None).retry_after
+                error = StreamError(kind, message, code=STATUS_CODES.get(status), status=status, retry_after=waits)
                 cooldowns.fail(candidate, error, is_probe=is_probe)
             elif is_probe:
                 cooldowns.failures.pop(candidate.key, None)
@@ -135,40 +115,28 @@ async def pass_on(
         limits = limit_headers(client_provider(route, target), target, response.headers)
         if (waiting := response.headers.get("retry-after")) is not None and is_header_value(waiting):
             limits["retry-after"] = waiting
-        response = replace(response, upstream=position, provider=target.name, model=model, headers=limits)
-        if response.status < 429:
+        response = response._replace(headers=limits)
+        if status < 429:
             break
-        failures.append(f"{target.name}: {response.error}")
+        failures.append(f"{target.name}: {message}")
     else:
-        failures = failures[:-1]
+        del failures[-1:]
     if response is None:
         left = cooldowns.error(able)
         seconds = {"retry-after": f"{left.retry_after:.0f}"}
-        response = PassedResponse(status=left.status or 503, headers=seconds, error=left.message)
-    return replace(response, failures=failures)
-
-
-def _failure(response: PassedResponse) -> StreamError | None:
-    """Return the error of a response as that of a stream; None for none."""
-    if response.status < 400:
-        return None
-    message = response.error or f"HTTP status {response.status}"
-    if response.body is None and response.status in (502, 504):
-        return StreamError("transport_error", message, status=response.status)
-    waits = read_status(response.status, response.headers, None).retry_after
-    code = STATUS_CODES.get(response.status)
-    return StreamError("provider_error", message, code=code, status=response.status, retry_after=waits)
+        return PassedResponse(left.status or 503, seconds, error=left.message)
+    return response
 
 
 async def _ask(upstream: Upstream, route: Route, request: UpstreamRequest) -> PassedResponse:
     """Return the response of an upstream, with all of its headers."""
-    kind = PASSED_ON[route.action]
+    _, seconds, most = PASSED_ON[route.action]
     try:
-        with anyio.fail_after(kind.seconds):
+        with anyio.fail_after(seconds):
             async with open_response(upstream, request) as opened:
-                status, headers, data = await _read(upstream, opened, kind.size)
+                status, headers, data = await _read(upstream, opened, most)
     except TimeoutError:
-        return PassedResponse(status=504, error=f"the upstream did not respond within {kind.seconds:g} seconds")
+        return PassedResponse(504, {}, error=f"the upstream did not respond within {seconds:g} seconds")
     except UsageError as error:  # of the program, not of the client's request
         raise RuntimeError(f"Upstream.ask: {error}") from error
     except Exception as error:
@@ -176,21 +144,21 @@ async def _ask(upstream: Upstream, route: Route, request: UpstreamRequest) -> Pa
             raise
         if (rejection := find_failed_response(error)) is None:
             cause = f"the response to a request that was passed on failed: {error or type(error).__name__}"
-            return PassedResponse(status=502, error=NO_CONNECTION, cause=cause)
+            return PassedResponse(502, {}, error=NO_CONNECTION, cause=cause)
         headers = {name.lower(): value for name, value in rejection.headers.items()}
         status, data = rejection.status, rejection.body
         if data[:1] != b"{":  # a text, which is no body of the wire
             message = data.decode(errors="replace") or f"HTTP status {status}"
-            return PassedResponse(status=status, headers=headers, error=message)
-    if len(data) > kind.size:
-        return PassedResponse(status=502, error=f"the response has more than {kind.size} bytes")
+            return PassedResponse(status, headers, error=message)
+    if len(data) > most:
+        return PassedResponse(502, {}, error=f"the response has more than {most} bytes")
 
     def clean() -> bytes:
         return upstream.clean(data.decode(errors="replace")).encode()
 
     body = await run_in_thread(clean) if len(data) > LARGE else clean()
     refusal = None if status < 400 else f"the upstream refused the request: status {status}"
-    return PassedResponse(status=status, headers=headers, body=body, error=refusal)
+    return PassedResponse(status, headers, body, refusal)
 
 
 async def _read(upstream: Upstream, response: Any, most: int) -> tuple[int, Mapping[str, str], bytes]:
@@ -228,7 +196,7 @@ def _request(
     elif isinstance(parts, list):
         body = {**body, "requests": [{**part, "model": own} if isinstance(part, dict) else part for part in parts]}
     return UpstreamRequest(
-        path=(_path(upstream, route) or "").format(model=quote(model, safe="")),
+        path=(find_path(upstream, route) or "").format(model=quote(model, safe="")),
         headers={**endpoint.headers, **feature_headers(target, headers)},
         body=body,
         model=model,

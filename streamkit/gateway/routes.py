@@ -17,7 +17,9 @@ from streamkit.providers.provider import Provider
 
 __all__ = ["CLIENTS", "TOO_LONG", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
 
-Action: TypeAlias = Literal["respond", "count_tokens", "embed", "list_models", "health", "unknown", "too_long"]
+Action: TypeAlias = Literal[
+    "respond", "count_tokens", "embed", "list_models", "show_model", "version", "health", "unknown", "too_long"
+]
 
 #: The providers whose clients are served.
 CLIENTS = (
@@ -48,8 +50,8 @@ class Route:
     Attributes:
         client: the name of the provider whose wire the client speaks.
         action: ``respond``: a response of a model; ``count_tokens``: of the input; ``embed``: embeddings of texts;
-            ``list_models`` and ``health`` (``HEAD /``); ``unknown``: no such path; ``too_long``: a path that is not
-            looked up.
+            ``list_models``; ``show_model``, ``version``: of Ollama; ``health``: ``HEAD /``; ``unknown``: no such path;
+            ``too_long``: a path that is not looked up.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
@@ -94,6 +96,8 @@ _ROUTES = {
     "v2/chat": Route("cohere", "respond"),
     "v2/embed": Route("cohere", "embed", path_end="/v2/embed"),
     "api/tags": Route("ollama", "list_models", _READ),
+    "api/show": Route("ollama", "show_model"),
+    "api/version": Route("ollama", "version", _READ),
     "v1/models": Route("openai_chat", "list_models", _READ),
     "v1beta/models": Route("gemini", "list_models", _READ),
 }
@@ -130,7 +134,9 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         key, model = _split(path.removeprefix("/").split("/"))
         if (found := _ROUTES.get(key)) is None:
             return Route(_WIRES.get(key, client), "unknown")
-        if key == "v1/models":  # Anthropic and OpenAI have the same path
+        if key == "v1/models":  # four wires have the same path: https://docs.cohere.com/reference/list-models
+            named = {"x-goog-api-key": "gemini", "x-goog-api-client": "gemini", "x-fern-sdk-name": "cohere"}
+            client = next((named[name] for name in headers if name in named), client)
             return replace(found, client=client, model=model)
         answers_arrays = found.stream is not None and providers.get(found.client).traits.endpoint.answers_arrays
         route = replace(found, model=model, as_array=answers_arrays and query.get("alt") != "sse")

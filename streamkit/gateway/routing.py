@@ -68,17 +68,6 @@ class Router:
     def __init__(self, upstreams: Sequence[Upstream]) -> None:
         self._upstreams = [(upstream, upstream.targets()) for upstream in upstreams]
 
-    @property
-    def names(self) -> list[str]:
-        """The names of models that clients can list: those without a pattern, and what any name stands for."""
-        names: dict[str, None] = {}
-        for _, targets in self._upstreams:
-            for name, model in targets.items():
-                listed = model if name == ANY_MODEL else name
-                if ANY_MODEL not in listed:
-                    names[listed] = None
-        return list(names)
-
     def find(self, named: str | None, body: Any) -> list[Candidate]:
         """Return the upstreams that can be asked for a model: those that name it, then those that take every name.
 
@@ -130,19 +119,12 @@ class Router:
 
 @dataclass(slots=True)
 class _Failure:
-    """The failures of one upstream with one model since its last response.
+    """The failures of one upstream with one model since its last response."""
 
-    Attributes:
-        error: the last one.
-        until: the time from which on it may be asked.
-        count: the number of delays so far.
-        is_probed: a request asks it after that time; no other one does.
-    """
-
-    error: StreamError
-    until: float
-    count: int = 0
-    is_probed: bool = False
+    error: StreamError  #: the last one
+    until: float  #: the time from which on it may be asked
+    count: int  #: the number of delays so far
+    is_probed: bool  #: a request asks it after that time; no other one does
 
 
 class Cooldowns:

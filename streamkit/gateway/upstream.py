@@ -6,7 +6,7 @@ request and its response for a log; an ``Observer`` looks at them while they pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
@@ -83,6 +83,7 @@ class Upstream:
             may have one ``*`` for any text, which is put for the ``*`` of its own name: ``["gpt-*"]``,
             ``{"openai/*": "*"}``. ``{"*": "m"}`` asks for m, whatever model a client names. An upstream without models
             gets each name that no other upstream has.
+        list_models: returns the names of the server's models, for the lists of clients; None to list ``models`` alone.
         first_event_timeout: seconds from the request to the first event with content, after which the response has
             failed and the next upstream is asked; None for no limit.
         secrets: texts that no client and no log may get, such as the key. One of fewer than 8 characters is taken for a
@@ -97,6 +98,7 @@ class Upstream:
     ask: Ask = field(repr=False)
     endpoint: str | None = None
     models: Mapping[str, str] | Sequence[str] = ()
+    list_models: Callable[[], Awaitable[Iterable[str]]] | None = field(default=None, repr=False)
     first_event_timeout: float | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
 

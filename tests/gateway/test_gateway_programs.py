@@ -254,7 +254,7 @@ def test_a_refused_count_has_the_status_and_the_body_of_the_upstream(is_raised: 
     response = error if is_raised else AiohttpResponse(429, body)
     answer, report = send(opening(response), "/v1/messages/count_tokens", provider="anthropic")
     assert (answer.status_code, answer.content, answer.headers["retry-after"]) == (429, body, "7")
-    assert report.error == "the upstream refused to count tokens: status 429"
+    assert report.error == "the upstream refused the request: status 429"
 
 
 def test_a_count_that_is_too_long_is_not_read_to_its_end() -> None:
@@ -434,7 +434,7 @@ def test_a_web_socket_is_refused_without_an_exception() -> None:
     assert reports == []
 
 
-@pytest.mark.parametrize(("path", "status"), [("/v1/models", 200), ("/v1/embeddings", 404)])
+@pytest.mark.parametrize(("path", "status"), [("/v1/models", 200), ("/v1/images", 404)])
 def test_a_response_to_head_has_no_body(path: str, status: int) -> None:
     server = Server(100)
     app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS), models={"m": "n"}), state_key=KEY)

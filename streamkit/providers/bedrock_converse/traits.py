@@ -153,6 +153,7 @@ TRAITS = Traits(
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/converse-stream",
         further_paths=(),
+        models_path=None,
         response_id=("", 0),
         call_id=("tooluse_", 22),
     ),

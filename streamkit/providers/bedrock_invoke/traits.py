@@ -45,6 +45,7 @@ TRAITS = replace(
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/invoke-with-response-stream",
         further_paths=(),
+        models_path=None,
         response_id=("msg_bdrk_01", 22),
         call_id=("toolu_bdrk_01", 22),
     ),

@@ -89,6 +89,7 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/api/chat",
         route_example="/api/chat",
+        models_path="/api/tags",
         further_paths=("/api/embed", "/v1/embeddings"),  # https://docs.ollama.com/api/openai-compatibility
         limit_headers=(),
         response_id=("", 0),

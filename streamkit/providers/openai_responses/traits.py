@@ -151,7 +151,6 @@ TRAITS = Traits(
         route_example="/v1/responses",
         # https://platform.openai.com/docs/api-reference/responses/input-tokens
         further_paths=("/responses/input_tokens", "/embeddings"),
-        count_route=r"(?:/.+)?/responses/input_tokens",
         # Codex reads ``x-codex-primary-used-percent`` and others; further limits have names between these words
         # (https://github.com/openai/codex/blob/main/codex-rs/codex-api/src/rate_limits.rs).
         limit_headers=("x-ratelimit", "x-should-retry", "x-codex-"),
