@@ -124,8 +124,11 @@ def derived_tool_id(
     The arguments are those of ``canonical_tool_id``. The seed is ``provider|raw|tool|turn|index``; ``|`` and ``\``
     inside a field are escaped by ``\``, so two different inputs never have the same seed.
     """
-    values = (provider_name, raw_id, tool_name, turn_key, str(call_index))
-    seed = "|".join([value if value.__class__ is str else _as_text(value) for value in values])
+    values: tuple[Any, ...] = (provider_name, raw_id, tool_name, turn_key, str(call_index))
+    try:
+        seed = "|".join(values)
+    except TypeError:  # not all are texts
+        seed = "|".join(map(_as_text, values))
     if "\\" in seed or seed.count("|") >= len(values):
         seed = "|".join([_as_text(value).replace("\\", "\\\\").replace("|", "\\|") for value in values])
     digest = b2a_base64(_digest(seed)[:18], newline=False)

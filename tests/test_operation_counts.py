@@ -330,6 +330,19 @@ def test_an_execution_leaves_nothing_to_the_garbage_collector(execute: Callable[
         gc.garbage.clear()
 
 
+def test_a_closed_turn_leaves_no_call_to_the_garbage_collector() -> None:
+    turn_of_calls(1)
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        turn_of_calls(3)
+        gc.collect()
+        assert [each for each in gc.garbage if type(each).__module__.startswith("streamkit")] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
 @BOTH
 def test_the_events_of_a_read_are_copied_once(iterate: Iterate, monkeypatch: pytest.MonkeyPatch) -> None:
     initialize = TurnState.__init__

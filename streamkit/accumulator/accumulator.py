@@ -111,7 +111,9 @@ class Accumulator:
             if len(others) + 1 >= MAX_CHOICES:
                 self.state.report_limit(f"more than {MAX_CHOICES} choices")
                 if self._refused_choice is None:
-                    self._refused_choice = Accumulator(self.state.provider_name, self.state.traits).choice(0)
+                    nothing = Limits(calls=0, text=0)
+                    refused = Accumulator(self.state.provider_name, self.state.traits, limits=nothing)
+                    self._refused_choice = refused.first_choice
                 return self._refused_choice
             choice = others[index] = Choice(self.state, index)
             self.state.other_texts += (choice.join_parts,)
@@ -132,7 +134,9 @@ class Accumulator:
     def add_response_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Implement ``Sink.add_response_metadata``."""
         known = self.state.metadata
-        new = {name: value for name, value in metadata.items() if name not in known or known[name] != value}
+        new = metadata
+        if known:
+            new = {name: value for name, value in metadata.items() if name not in known or known[name] != value}
         if new and not self.state.refuses(new):
             known.update(new)
 
@@ -263,13 +267,14 @@ class Accumulator:
         state, confirmed = self.state, self.terminated or complete
         usage = self.total_usage
         if usage is not None and isinstance(usage.raw, dict):
-            total = next((usage.raw[name] for name in TOTAL_FIELDS if name in usage.raw), None)
-            counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-            cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
             # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).
-            if total.__class__ is int and total and total not in (counted, counted - cached, counted + cached):
-                message = f"the wire's total is {total} tokens, and the sum of input and output {counted}"
-                state.warn("usage_mismatch", message)
+            total = next(map(usage.raw.get, filter(usage.raw.__contains__, TOTAL_FIELDS)), None)
+            counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+            if total.__class__ is int and total and total != counted:
+                cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
+                if total not in (counted - cached, counted + cached):
+                    message = f"the wire's total is {total} tokens, and the sum of input and output {counted}"
+                    state.warn("usage_mismatch", message)
         number = state.turn_choice
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from streamkit.accumulator.blocks import MANY_PARTS, ToolCallBuilder
+from streamkit.accumulator.call_builder import MANY_PARTS, ToolCallBuilder
 from streamkit.accumulator.turn_state import OBJECT_SIZE
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import JsonObjectScanner

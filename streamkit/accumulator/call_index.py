@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from streamkit.accumulator.blocks import ToolCallBuilder
+from streamkit.accumulator.call_builder import ToolCallBuilder
 from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
 from streamkit.json_text import is_one_object
@@ -128,10 +128,18 @@ class CallIndex:
                 name and call.name and name != call.name and call.is_object_closed()
             ):
                 return _NEW
-            if name and text[:1] == "{" and self._is_another_call(call, key, text):
-                return _NEW
-            if name and text[:1] == "{" and self._is_next_entry(call, chunk.position) and is_one_object(text):
-                return _NEW
+            if name and text[:1] == "{" and call.kind == "function" and call.is_object_closed():
+                if self._reuses_slots and key is not None and key not in self.by_key:
+                    # A complete call under the id of another one with an index of its own: DeepSeek and GLM give
+                    # parallel calls one id (HKUDS/nanobot#3943).
+                    if not call.is_placeholder() and text != call.object_text:
+                        return _NEW
+                # An entry that follows in the same list is a call: a list has a call once. A call that comes again in
+                # another list replaces itself.
+                position = chunk.position
+                if position is not None and position > self._position and self._listed >> call.index & 1:
+                    if is_one_object(text):
+                        return _NEW
             if text[:1] == "{" and (is_start or (call.kind == "function" and call.is_object_closed())):
                 # With its name the call is sent again. Without, another object of the same call follows, unless the
                 # first one was a placeholder: then both are kept, and the call is invalid.
@@ -178,34 +186,6 @@ class CallIndex:
             self._listed = 0
         self._position = position
         self._listed |= 1 << call.index
-
-    def _is_next_entry(self, call: ToolCallBuilder, position: int | None) -> bool:
-        """Return True if an entry follows a named one of the same list, with which this call is complete.
-
-        Each such entry is a call: a list has a call once. A call that comes again in another list replaces itself.
-        """
-        if position is None or position <= self._position or not self._listed >> call.index & 1:
-            return False
-        return call.kind == "function" and call.is_object_closed()
-
-    def _is_another_call(self, call: ToolCallBuilder, key: Hashable, text: str) -> bool:
-        """Return True if a complete call under the id of another one has an index of its own: servers reuse ids.
-
-        DeepSeek and GLM give parallel calls one id (HKUDS/nanobot#3943).
-        """
-        return (
-            self._reuses_slots
-            and key is not None
-            and key not in self.by_key
-            and call.kind == "function"
-            and call.is_object_closed()
-            and not call.is_placeholder()
-            and text != call.object_text
-        )
-
-    def find(self, key: Hashable) -> ToolCallBuilder | None:
-        """Return the call of a key, None if no call uses it."""
-        return self.by_key.get(key if key.__class__ is int else normalize_index(key))
 
     def _only_open_call(self) -> ToolCallBuilder | None:
         """Return the call that is still open, if there is exactly one."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder, merge_metadata, new_metadata
-from streamkit.accumulator.tracker import ToolCallTracker
+from streamkit.accumulator.blocks import Block, ChoiceBlockKind, merge_metadata, new_metadata
+from streamkit.accumulator.call_builder import ToolCallBuilder
+from streamkit.accumulator.tracker import NO_CALLS, NO_KEYS, ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import Finish, FinishReason, ServerCall, StreamWarning, ToolCall
 from streamkit.events import (
-    BlockEnded,
     BlockStarted,
     Compaction,
     File,
@@ -24,7 +24,6 @@ from streamkit.events import (
     NormalizedToolChunk,
     Reasoning,
     ReasoningKind,
-    Refusal,
     ServerTool,
     ServerToolPhase,
     Text,
@@ -39,7 +38,7 @@ from streamkit.json_text import join_half, join_surrogates, json_size
 __all__ = ["Choice"]
 
 
-class Choice:
+class Choice(ToolCallTracker):
     """One choice of a turn.
 
     Args:
@@ -53,41 +52,19 @@ class Choice:
         executable: the calls that may run; empty until the turn is closed.
     """
 
-    __slots__ = (
-        "_by_key",
-        "_calls",
-        "_first_text",
-        "_last",
-        "_last_text",
-        "_open_reasoning",
-        "_open_text",
-        "_state",
-        "_tracker",
-        "blocks",
-        "early_citations",
-        "effective_finish",
-        "executable",
-        "index",
-        "provider_finish",
-    )
+    __slots__ = ("_first_text", "_last_text", "early_citations", "effective_finish", "executable", "provider_finish")
 
     def __init__(self, state: TurnState, index: int) -> None:
         self._state = state
-        self.index: int = index
-        self.blocks: list[Block] = []
+        self.index = index
+        self.blocks = []
+        self._by_key = self._last = self._open_text = self._open_reasoning = None
+        self._calls, self._calls_by_key = NO_CALLS, NO_KEYS
         self.provider_finish: Finish | None = None
         self.effective_finish: Finish | None = None
         self.executable: Sequence[ToolCallBuilder] = ()
-        self._tracker: ToolCallTracker | None = None  # made for the first call: many turns have none
-        self._calls: Sequence[ToolCallBuilder] = ()  # those of the tracker
-        self._by_key: dict[Hashable, Block] | None = None  # once a block has a key
-        self._last: Block | None = None
-        self._open_text: Block | None = None  # the last block, if it is text and no half of a pair waits in it
-        self._open_reasoning: Block | None = None  # the same for reasoning
         self._first_text: Block | None = None  # the first that is not empty
-        self._last_text: Block | None = (
-            None  # the last that is not: gets the citations (Gemini ends in a signed empty one)
-        )
+        self._last_text: Block | None = None  # the last that is not: gets the citations (Gemini ends in an empty one)
         self.early_citations: list[Any] | None = None  # citations before any text, for the first text block
 
     # ---------------------------------------------------------------- the sink
@@ -126,12 +103,11 @@ class Choice:
         if text and not chunk.id and not chunk.name and chunk.metadata is None:
             self.arguments(text, chunk.key, chunk)
         else:
-            self._feed_call(chunk)
+            self.feed_call(chunk)
 
     def arguments(self, text: str, key: Hashable, chunk: NormalizedToolChunk | None = None) -> None:
         """Implement ``ChoiceSink.arguments``; ``chunk``: the delta, if there is one already, which costs 6% of it."""
-        tracker = self._tracker
-        call = tracker.by_key.get(key) if tracker is not None else None
+        call = self._calls_by_key.get(key)
         # Halves of surrogate pairs are not printable. For the few other characters the slow path is right as well.
         if call is not None and call.fast_path and text[0] != "{" and (text.isascii() or text.isprintable()):
             call.parts.append(text)
@@ -141,14 +117,7 @@ class Choice:
             if size > state.check_at:
                 state.check_arguments(call)
         else:
-            self._feed_call(chunk or NormalizedToolChunk("delta", None, None, None, text, key))
-
-    def _feed_call(self, chunk: NormalizedToolChunk) -> None:
-        tracker = self._tracker
-        if tracker is None:
-            tracker = self._tracker = ToolCallTracker(self._state, self.index, self)
-            self._calls = tracker.calls
-        tracker.feed(chunk)
+            self.feed_call(chunk or NormalizedToolChunk("delta", None, None, None, text, key))
 
     def refusal(self, text: str, key: Hashable = None) -> None:
         """Implement ``ChoiceSink.refusal``."""
@@ -181,17 +150,6 @@ class Choice:
         self._open_text = block if is_fast and kind == "text" else None
         self._open_reasoning = block if is_fast and kind == "reasoning" else None
 
-    def _emit_text(self, block: Block, text: str) -> None:
-        if text:
-            block.parts.append(text)
-            if block.kind == "text":
-                self._state.events.append(Text(text, block.number, self.index))
-            elif block.kind == "reasoning":
-                self._state.events.append(Reasoning(text, block.detail, block.number, self.index))
-            else:
-                self._state.events.append(Refusal(text, block.number, self.index))
-            self._state.keep(len(text))
-
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         """Implement ``ChoiceSink.add_metadata``."""
         block = self._last if key is None else self._find_block(key)
@@ -218,29 +176,13 @@ class Choice:
 
     def end_block(self, key: Hashable) -> None:
         """Implement ``ChoiceSink.end_block``."""
-        if self._tracker is not None:
-            self._tracker.end_call(key)
+        if self._calls:
+            self.end_call(key)
         block = self._find_block(key)
         if block is not None:
             self._emit_end(block)
             if block is self._last:
                 self._last = None  # what follows is another block, also of the same kind
-
-    def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
-        """Implement ``ChoiceSink.replace_arguments``."""
-        if self._tracker is not None:
-            self._tracker.replace_arguments(key, arguments_text)
-
-    def append_arguments(self, key: Hashable, arguments: str) -> None:
-        """Append to the arguments of the call of a key, without looking for a restatement or another call in them.
-
-        Args:
-            key: the call's key.
-            arguments: the next text, not empty. ``leaked_markup`` recovers calls from text, where the boundaries of a
-                part have no meaning.
-        """
-        if self._tracker is not None:
-            self._tracker.append_arguments(key, arguments)
 
     def server_tool(
         self, id: str | None, name: str, phase: ServerToolPhase, data: Any = None, *, raw: Any = None
@@ -352,73 +294,24 @@ class Choice:
         """Implement ``ChoiceSink.provider_block``."""
         if self._state.refuses(raw):
             return
-        self.open_block("opaque", None).add_raw(raw)
+        block = self._last  # a frame may have many, which would take several times their memory as blocks
+        if block is None or block.kind != "opaque" or block.metadata is not None or not self._state.keep(OBJECT_SIZE):
+            block = self.open_block("opaque", None)
+        block.add_raw(raw)
         self._state.events.append(Unknown(raw, self.index, is_block=True))
 
     def finish(self, raw: str | int | None, reason: FinishReason) -> None:
         """Implement ``ChoiceSink.finish``."""
-        tracker = self._tracker
-        if tracker is not None:
-            tracker.prepare_decisions()
+        if self._calls:
+            self.prepare_decisions()
         if not self.blocks:
             self._state.begin_choice(self.index)
         previous = self.provider_finish
         if isinstance(raw, str) and (previous is None or previous.raw != raw) and not self._state.keep(len(raw)):
             return
         self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
-        if tracker is not None:
-            tracker.finish(is_cut_short=finish_row(self.provider_finish).is_cut_short, last_call=self._last_call)
-
-    @property
-    def _last_call(self) -> ToolCallBuilder | None:
-        """The call after which no block began."""
-        return self.blocks[-1].call if self.blocks else None
-
-    def open_block(self, kind: ChoiceBlockKind, key: Hashable, detail: Any = None) -> Block:
-        """Open a block after the others, and return it."""
-        state, blocks = self._state, self.blocks
-        if not state.has_started:
-            state.start_response()
-        if not blocks:
-            state.begin_choice(self.index)
-        last = self._last
-        if last is not None and last.key is None and (kind != "file" or key is None):
-            self._emit_end(last)  # but a file in several deltas arrives between those of a text
-        if key is not None and (previous := self._find_block(key)) is not None:
-            self._emit_end(previous)
-        state.keep(OBJECT_SIZE + len(key) if key.__class__ is str else OBJECT_SIZE)
-        block = self._last = Block(kind, len(blocks), key, detail)
-        blocks.append(block)
-        if key is not None:
-            if self._by_key is None:
-                self._by_key = {}
-            self._by_key[key] = block
-        return block
-
-    def _find_block(self, key: Hashable) -> Block | None:
-        """Return the last block that began with a key, None if there is none."""
-        return None if self._by_key is None else self._by_key.get(key)
-
-    def join_parts(self) -> int:
-        """Join the short parts of the texts that still grow; return their number."""
-        block, tracker = self._last, self._tracker
-        joined = 0 if block is None or block.call is not None else block.join_parts()
-        return joined + tracker.join_parts() if tracker is not None else joined
-
-    def _emit_end(self, block: Block) -> None:
-        """Emit the end of a block, if it is one of text and has not ended."""
-        self._open_text = self._open_reasoning = None
-        if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
-            return
-        if block.half:
-            block.half = ""
-            self._emit_text(block, "\ufffd")
-        block.is_ended = True
-        _ = block.text  # joins its parts, as no more will come
-        metadata, signature = dict(block.metadata or ()), None
-        if metadata.get("signature").__class__ is str:
-            signature = metadata.pop("signature")
-        self._state.events.append(BlockEnded(block.kind, block.number, signature, metadata, self.index))
+        if self._calls:
+            self.decide_finished(is_cut_short=finish_row(self.provider_finish).is_cut_short)
 
     # ---------------------------------------------------------------- the end
 
@@ -431,13 +324,13 @@ class Choice:
         for block in self.blocks:
             if not block.is_ended:
                 block.is_cut = True
-                self._emit_end(block)
-        finish, tracker = self.provider_finish, self._tracker
+                if block.call is None:
+                    self._emit_end(block)
+        finish = self.provider_finish
         confirmed = confirmed or finish is not None
-        if tracker is not None:
-            tracker.end_all()
-            is_cut_short = finish_row(finish).is_cut_short
-            tracker.close(confirmed=confirmed, is_cut_short=is_cut_short, last_call=self._last_call)
+        if self._calls:
+            self.end_all()
+            self.decide_all(confirmed=confirmed, is_cut_short=finish_row(finish).is_cut_short)
         if self.early_citations:  # of a response without text
             self.open_block("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".
@@ -483,17 +376,3 @@ class Choice:
     def server_calls(self) -> list[ServerCall]:
         """The calls that the provider ran itself."""
         return [call for block in self.blocks if (call := block.server_call) is not None]
-
-    def completed_call(self, index: int) -> ToolCall | None:
-        """Return a call in its final form if it is complete before the turn has ended, else None.
-
-        A call is complete early if the wire reported its end, or (OpenAI and Azure) if its object is closed and another
-        call began. A closed object alone is not enough, because some servers send arguments again
-        (ollama/ollama#15457, Moonshot's revisions in danny-avila/agents#181).
-
-        Args:
-            index: the call's ``index``.
-        """
-        if self._tracker is None or not 0 <= index < len(self._calls):
-            return None
-        return self._tracker.completed_call(index, self._last_call)

@@ -7,50 +7,36 @@ A call is decided once, at the first of these moments, and never changes afterwa
 - the provider sends the finish reason, and the call is complete;
 - the turn is closed.
 
-The module must not depend on how deltas are assigned to calls, nor on the choice that contains the calls.
+The module must not depend on how deltas are assigned to calls.
 """
 
 from __future__ import annotations
 
 from typing import cast
 
-from streamkit.accumulator.blocks import ToolCallBuilder
-from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
+from streamkit.accumulator.blocks import ChoiceBlocks
+from streamkit.accumulator.call_builder import ToolCallBuilder
+from streamkit.accumulator.turn_state import OBJECT_SIZE
 from streamkit.calls import CallState, StreamWarning, ToolCall, TurnWarningCode
 from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallEnd, ToolCallReady
 from streamkit.json_text import ParsedArguments, deepest_nesting, structure_size
 
-__all__ = ["ReadyCalls"]
+__all__ = ["MOST_FOLLOWABLE", "ReadyCalls"]
 
-_MOST_FOLLOWABLE = 8  # so few calls are looked at when another one begins, which keeps the cost linear
+MOST_FOLLOWABLE = 8  # so few calls are looked at when another one begins, which keeps the cost linear
 
 
-class ReadyCalls:
+class ReadyCalls(ChoiceBlocks):
     """The calls of one choice, and the decisions about them.
 
-    Args:
-        state: what all choices of the turn share.
-        choice: the choice's number.
-
-    Attributes:
-        calls: the calls, in order of first appearance.
+    Many turns have no call, so what is kept of calls is set with the first delta of one (``feed_call``).
     """
 
-    __slots__ = ("_choice", "_finished", "_first_calls", "_followable", "_state", "calls")
-
-    def __init__(self, state: TurnState, choice: int) -> None:
-        self._state = state
-        self._choice = choice
-        self.calls: list[ToolCallBuilder] = []
-        self._followable: tuple[int, ...] = ()  # the indexes of those that are to be decided if another call begins
-        self._finished = 0  # so many were opened before the last finish reason
-        self._first_calls: dict[tuple[str | None, str, str], ToolCallBuilder] = {}  # by id, name and arguments
-
-    def add(self, call: ToolCallBuilder) -> None:
-        """Add a call that was opened."""
-        self.calls.append(call)
-        if self._state.traits.reuses_slots and call.kind == "function":
-            self._followable = (*self._followable[1 - _MOST_FOLLOWABLE :], call.index)
+    __slots__ = ("_calls", "_finished", "_first_calls", "_followable")
+    _calls: list[ToolCallBuilder]  # in order of first appearance; before the first one a list that is never changed
+    _followable: tuple[int, ...]  # the indexes of those that are to be decided if another call begins
+    _finished: int  # so many were opened before the last finish reason
+    _first_calls: dict[tuple[str | None, str, str], ToolCallBuilder]  # by id, name and arguments
 
     # ---------------------------------------------------------------- the moments of a decision
 
@@ -62,7 +48,7 @@ class ReadyCalls:
         """
         followable, self._followable = self._followable, ()
         for index in followable:
-            call = self.calls[index]
+            call = self._calls[index]
             if call.is_final:
                 continue
             if call.ref is None or call.possible_repeat is not None:
@@ -89,14 +75,13 @@ class ReadyCalls:
         elif call.parts or self._state.traits.whole_calls:
             self._set_final(call, self._within_nesting(call, parsed.state), parsed)
 
-    def finish(self, *, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
+    def decide_finished(self, *, is_cut_short: bool) -> None:
         """Decide the calls that are complete at the finish reason. Others may continue after it, so they wait.
 
         Args:
             is_cut_short: the reason is the length limit or an error.
-            last_call: the call after which nothing began.
         """
-        unfinished, self._finished = self.calls[self._finished :], len(self.calls)
+        unfinished, self._finished = self._calls[self._finished :], len(self._calls)
         for call in unfinished:
             if call.is_final or call.ref is None or call.possible_repeat is not None:
                 continue
@@ -104,20 +89,19 @@ class ReadyCalls:
                 if not is_cut_short:
                     self.decide(call, "complete")
             elif not call.parts:
-                if call.ended and not (is_cut_short and call is last_call):
+                if call.ended and not (is_cut_short and call is self._last_call):
                     self.decide(call, "complete")
             elif self._parse_object(call) or (call.is_object_closed() and self._parse(call).state == "complete"):
                 self.decide(call, "complete")
 
-    def close(self, *, confirmed: bool, is_cut_short: bool, last_call: ToolCallBuilder | None) -> None:
+    def decide_all(self, *, confirmed: bool, is_cut_short: bool) -> None:
         """Decide all other calls, because the turn is over (docs/rules.md, "State").
 
         Args:
             confirmed: the provider reported the end of the choice.
             is_cut_short: the finish reason is the length limit or an error.
-            last_call: the call after which nothing began.
         """
-        for call in self.calls:
+        for call in self._calls:
             final = call.final
             if final is None:
                 is_finished = confirmed and not is_cut_short
@@ -126,28 +110,33 @@ class ReadyCalls:
                     state = "invalid"
                 elif call.kind == "custom":
                     state = "complete" if is_finished else "incomplete"
-                elif not call.parts and call is last_call and not (is_finished or self._state.traits.whole_calls):
+                elif not call.parts and call is self._last_call and not (is_finished or self._state.traits.whole_calls):
                     state = "incomplete"  # its arguments may have been lost
                 else:
                     state = self._parse(call).state
                 final = self.decide(call, state)
             call.state = final.state
 
-    def completed_call(self, index: int, last_call: ToolCallBuilder | None) -> ToolCall | None:
-        """Return a call in its final form if it may start before the turn has ended, else None.
+    def completed_call(self, index: int) -> ToolCall | None:
+        """Return a call in its final form if it is complete before the turn has ended, else None.
+
+        A call is complete early if the wire reported its end, or (OpenAI and Azure) if its object is closed and another
+        call began. A closed object alone is not enough, because some servers send arguments again
+        (ollama/ollama#15457, Moonshot's revisions in danny-avila/agents#181).
 
         Args:
-            index: the call's index.
-            last_call: the call after which nothing began.
+            index: the call's ``index``.
         """
-        call, traits = self.calls[index], self._state.traits
-        is_followed = traits.calls_end_in_order and index < len(self.calls) - 1 and call.is_object_closed()
+        if not 0 <= index < len(self._calls):
+            return None
+        call, traits = self._calls[index], self._state.traits
+        is_followed = traits.calls_end_in_order and index < len(self._calls) - 1 and call.is_object_closed()
         if not (call.ended or is_followed) or call.ref is None or not call.name:
             return None
         final = call.final
         if final is not None:
             return final if final.state == "complete" else None
-        if not call.parts and call is last_call and not traits.whole_calls:
+        if not call.parts and call is self._last_call and not traits.whole_calls:
             return None  # if the turn ends here by its length limit, the arguments are missing
         return call.snapshot(state="complete") if self._parse(call).state == "complete" else None
 
@@ -197,16 +186,17 @@ class ReadyCalls:
                 same = "arguments" if call.raw_id is None else "id and arguments"
                 if self._first_calls.setdefault((call.raw_id, call.name, call.text), call) is not call:
                     self.warn_call(call, "repeated_call", f"{call.name!r} was called twice with the same {same}")
-        self.emit_end(call)
+        if not call.is_end_emitted:
+            self.emit_end(call)
         final = call.set_final(state)
-        self._state.events.append(ToolCallReady(final, self._choice))
+        self._state.events.append(ToolCallReady(final, self.index))
         return final
 
     def emit_end(self, call: ToolCallBuilder) -> None:
         """Emit the end of a call, once: before its final state, whatever decides that."""
         if call.ref is not None and not call.is_end_emitted:
             call.is_end_emitted = True
-            self._state.events.append(ToolCallEnd(call.ref, self._choice))
+            self._state.events.append(ToolCallEnd(call.ref, self.index))
 
     def emit_final_arguments(self, call: ToolCallBuilder) -> ParsedArguments | None:
         """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it.
@@ -217,7 +207,7 @@ class ReadyCalls:
         parsed = self._parse(call) if call.kind == "function" else None
         if call.half and call.ref is not None:
             call.half = ""
-            self._state.events.append(ToolCallDelta(call.ref, "\ufffd", self._choice))
+            self._state.events.append(ToolCallDelta(call.ref, "\ufffd", self.index))
         if parsed is not None and call.parts:
             if parsed.warning is not None:
                 code, message = parsed.warning
@@ -231,7 +221,7 @@ class ReadyCalls:
             call.deltas_match_text = True
             text = call.valid_text if parsed is None else parsed.text
             call.restated_text = text
-            self._state.events.append(ArgumentsRestated(call.ref, text, self._choice))
+            self._state.events.append(ArgumentsRestated(call.ref, text, self.index))
         return parsed
 
     def warn_call(self, call: ToolCallBuilder, code: TurnWarningCode, message: str) -> None:
@@ -239,6 +229,6 @@ class ReadyCalls:
         if any(warning.code == code for warning in call.warnings):
             return
         warning = StreamWarning(code, message, call.ref.id if call.ref is not None else None)
-        warning = self._state.record_warning(warning, self._choice)
+        warning = self._state.record_warning(warning, self.index)
         call.warnings += (warning,)
         self._state.keep(len(warning.message))

@@ -1,24 +1,24 @@
 """The tool calls of a choice: applying a delta to its call, the events of calls, their starts and ends.
 
-``feed`` assigns a delta by ``CallIndex.resolve`` and applies the result. Most deltas do not come here: ``Choice.tool``
-appends a plain one (a key in use, text that does not begin an object, nothing else) to its call.
+``feed_call`` assigns a delta by ``CallIndex.resolve`` and applies the result. Most deltas do not come here:
+``Choice.tool`` appends a plain one (a key in use, text that does not begin an object, nothing else) to its call.
 
-Rules: docs/rules.md, "Start", "Slot reuse" and "Restated arguments". The module must not depend on the choice that
-contains it: it opens the block of a call by ``BlockOpener``.
+Rules: docs/rules.md, "Start", "Slot reuse" and "Restated arguments". The module must not depend on what else a choice
+has than blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from streamkit import ids
-from streamkit.accumulator.blocks import Block, ChoiceBlockKind, ToolCallBuilder
+from streamkit.accumulator.call_builder import ToolCallBuilder
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, Repeat, Resolution
-from streamkit.accumulator.ready import ReadyCalls
-from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
+from streamkit.accumulator.ready import MOST_FOLLOWABLE, ReadyCalls
+from streamkit.accumulator.turn_state import OBJECT_SIZE
 from streamkit.calls import CallRef
 from streamkit.events import ArgumentsRestated, NormalizedToolChunk, ToolCallDelta, ToolCallStart
 from streamkit.ids import normalize_index
@@ -27,44 +27,32 @@ from streamkit.json_text import ParsedArguments, is_one_object, join_half, join_
 if TYPE_CHECKING:
     from streamkit.accumulator.call_copies import CallCopies
 
-__all__ = ["ToolCallTracker"]
+__all__ = ["NO_CALLS", "NO_KEYS", "ToolCallTracker"]
 
 #: The id that Mistral sends where there is none (langchain-ai/langchainjs#11373); it is also the default of its SDK.
 _NO_ID = "null"
-
-
-class BlockOpener(Protocol):
-    """What opens the blocks of calls."""
-
-    def open_block(self, kind: ChoiceBlockKind, key: Hashable) -> Block:
-        """Open a block of that kind and key."""
+#: Of a choice without calls: one for all.
+NO_CALLS: list[ToolCallBuilder] = []
+NO_KEYS: dict[Hashable, ToolCallBuilder] = {}
 
 
 class ToolCallTracker(ReadyCalls):
-    """The tool calls of one choice.
+    """The tool calls of one choice, by what the wire distinguishes them by."""
 
-    Args:
-        state: what all choices of the turn share.
-        choice: the choice's number.
-        blocks: opens the block of a call.
+    __slots__ = ("_calls_by_key", "_copies", "_index", "_unstarted")
+    _index: CallIndex
+    _calls_by_key: dict[Hashable, ToolCallBuilder]  # that of the index
+    _unstarted: Sequence[ToolCallBuilder]  # those without a name, or with one that may be continued
+    _copies: CallCopies | None  # once a call comes in the second form
 
-    Attributes:
-        by_key: the calls by what the wire distinguishes them by.
-    """
-
-    __slots__ = ("_blocks", "_copies", "_index", "_second_key", "_unstarted", "by_key")
-
-    def __init__(self, state: TurnState, choice: int, blocks: BlockOpener) -> None:
-        super().__init__(state, choice)
-        self._blocks = blocks
-        self._index = CallIndex(self.calls, reuses_slots=state.traits.reuses_slots)
-        self.by_key: dict[Hashable, ToolCallBuilder] = self._index.by_key
-        self._unstarted: Sequence[ToolCallBuilder] = ()  # those without a name, or with one that may be continued
-        self._second_key = state.traits.second_key
-        self._copies: CallCopies | None = None  # once a call comes in the second form
-
-    def feed(self, chunk: NormalizedToolChunk) -> None:
+    def feed_call(self, chunk: NormalizedToolChunk) -> None:
         """Assign a delta to its call and apply it."""
+        if self._calls_by_key is NO_KEYS:
+            self._calls, self._first_calls = [], {}
+            self._unstarted = self._followable = ()
+            self._finished, self._copies = 0, None
+            self._index = CallIndex(self._calls, reuses_slots=self._state.traits.reuses_slots)
+            self._calls_by_key = self._index.by_key
         metadata = chunk.metadata
         if metadata is not None and chunk.key is None and "index" in metadata:
             rest = {name: value for name, value in metadata.items() if name != "index"}
@@ -72,20 +60,20 @@ class ToolCallTracker(ReadyCalls):
         if chunk.id == _NO_ID:
             chunk = replace(chunk, id=None)
         text = chunk.args or chunk.arguments_delta or ""
-        copies = self._copies
-        if copies is None and self._second_key is not None and chunk.key == self._second_key:
+        copies, second_key = self._copies, self._state.traits.second_key
+        if copies is None and second_key is not None and chunk.key == second_key:
             from streamkit.accumulator.call_copies import CallCopies  # few streams have calls in two forms
 
-            copies = CallCopies(self._second_key, self._state.limits.arguments, self._state.keep, self._open)
-            for call in self.calls:
+            copies = CallCopies(second_key, self._state.limits.arguments, self._state.keep, self._open)
+            for call in self._calls:
                 copies.add_call(call, None)
             self._copies = copies
         if copies is not None and copies.take(chunk, text):
             return
         resolution = self._index.resolve(chunk, text)
         self._apply(resolution, chunk, text)
-        if chunk.name and chunk.position is not None and self.calls and not isinstance(resolution, Orphan):
-            self._index.add_entry(self.calls[-1] if isinstance(resolution, New) else resolution.call, chunk.position)
+        if chunk.position is not None and chunk.name and self._calls and not isinstance(resolution, Orphan):
+            self._index.add_entry(self._calls[-1] if isinstance(resolution, New) else resolution.call, chunk.position)
 
     # ---------------------------------------------------------------- applying a delta
 
@@ -121,9 +109,9 @@ class ToolCallTracker(ReadyCalls):
         elif text:
             message = f"a delta belongs to no open call: {text[:80]!r} on the key {chunk.key!r}"
             self._state.warn("orphan_delta", message)
-        elif chunk.metadata is not None and chunk.key is None and len(self.calls) == 1:
+        elif chunk.metadata is not None and chunk.key is None and len(self._calls) == 1:
             # Gemini's signature of a call, in a delta of its own (open-webui/computer#224)
-            self._add_metadata(self.calls[0], chunk)
+            self._add_metadata(self._calls[0], chunk)
         elif chunk.metadata is not None and self._state.error is None:  # else its call may have passed a limit
             self._state.warn("orphan_delta", f"the metadata {', '.join(chunk.metadata)} belongs to no open call")
 
@@ -166,11 +154,17 @@ class ToolCallTracker(ReadyCalls):
             call.replace()
             self._append(call, text)
 
-    def append_arguments(self, key: Hashable, text: str) -> None:
-        """Append to the arguments of the call of a key, without looking for a restatement or another call in them."""
-        call = self._index.find(key)
+    def append_arguments(self, key: Hashable, arguments: str) -> None:
+        """Append to the arguments of the call of a key, without looking for a restatement or another call in them.
+
+        Args:
+            key: the call's key.
+            arguments: the next text, not empty. ``leaked_markup`` recovers calls from text, where the boundaries of a
+                part have no meaning.
+        """
+        call = self._find_call(key)
         if call is not None and not (call.ended or call.is_final):  # else the call exceeded a limit
-            self._append(call, text, may_restate=False)
+            self._append(call, arguments, may_restate=False)
 
     def _append(self, call: ToolCallBuilder, text: str, *, may_restate: bool = True) -> None:
         if may_restate:
@@ -185,25 +179,33 @@ class ToolCallTracker(ReadyCalls):
         self._state.check_arguments(call)
 
     def _emit_delta(self, call: ToolCallBuilder, ref: CallRef, text: str) -> None:
-        if not (text.isascii() and not call.half):
+        if call.half or not text.isascii():
             text, call.half = join_half(call.half, text)
             call.fast_path = not (call.half or call.is_final) and call.possible_repeat is None
         if text:
-            self._state.events.append(ToolCallDelta(ref, text, self._choice))
+            self._state.events.append(ToolCallDelta(ref, text, self.index))
 
     def _report_late(self, call: ToolCallBuilder, text: str) -> None:
         """Warn of text that would change a call that is ready, and leave the call as it is."""
         self.warn_call(call, "late_arguments", f"arguments came after the call was ready: {text[:80]!r}")
 
     def join_parts(self) -> int:
-        """Join the short parts of the argument texts that still grow; return their number."""
+        """Join the short parts of the texts that still grow; return their number."""
+        block = self._last
+        others = 0 if block is None or block.call is not None else block.join_parts()
+        if not self._calls:
+            return others
         joined, longest = 0, self._state.longest_arguments
-        for call in self.calls:
+        for call in self._calls:
             if not (call.is_final or call.ended):
                 joined += call.join_parts()
                 longest = max(longest, call.size)
         self._state.longest_arguments = longest
-        return joined
+        return joined + others
+
+    def _find_call(self, key: Hashable) -> ToolCallBuilder | None:
+        """Return the call of a key, None if no call uses it."""
+        return self._calls_by_key.get(key if key.__class__ is int else normalize_index(key))
 
     # ---------------------------------------------------------------- repeats of a closed object
 
@@ -250,30 +252,33 @@ class ToolCallTracker(ReadyCalls):
     def _open_new(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None) -> None:
         """Open a call, unless it is the copy of one that the wire sends in another form."""
         if self._copies is not None and self._copies.begin(chunk, text, reused_from):
-            self.by_key.pop(normalize_index(chunk.key), None)  # the copy's key from now on, not that of a call before
+            self._calls_by_key.pop(
+                normalize_index(chunk.key), None
+            )  # the copy's key from now on, not that of a call before
             return
-        previous = self._index.find(chunk.key) if chunk.id else None
+        previous = self._find_call(chunk.key) if chunk.id else None
         self._open(chunk, text, reused_from)
-        if previous is not None and previous.raw_id == chunk.id and self.calls[-1] is not previous:
+        if previous is not None and previous.raw_id == chunk.id and self._calls[-1] is not previous:
             message = f"a call of {chunk.name!r} began on the key of another, under its id"
-            self.warn_call(self.calls[-1], "slot_reused", message)
+            self.warn_call(self._calls[-1], "slot_reused", message)
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
-        state = self._state
+        state, raw_id, key = self._state, chunk.id or None, chunk.key
         if not state.add_call():
             return
-        if self.calls:
+        if self._calls:
             self.prepare_decisions()
             self.follow()
-        raw_id = chunk.id or None
         name = chunk.name or (reused_from.name if reused_from is not None else "")
-        if state.refuses_name(name) or not state.keep(len(raw_id or "") + len(name)):
+        if state.refuses_name(name) or not state.keep(len(name) if raw_id is None else len(name) + len(raw_id)):
             return
-        is_unkeyed = raw_id is None and normalize_index(chunk.key) is None
-        call = ToolCallBuilder(len(self.calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
-        self.add(call)
-        self._blocks.open_block("call", chunk.key).call = call
+        is_unkeyed = raw_id is None and normalize_index(key) is None
+        call = ToolCallBuilder(len(self._calls), raw_id, name, chunk.kind, unkeyed=is_unkeyed)
+        self._calls.append(call)
+        if state.traits.reuses_slots and chunk.kind == "function":
+            self._followable = (*self._followable[1 - MOST_FOLLOWABLE :], call.index)
+        self.open_block("call", key).call = call
         if self._copies is not None:
             self._copies.add_call(call, chunk.key)
         self._index.add(call, chunk)
@@ -312,27 +317,26 @@ class ToolCallTracker(ReadyCalls):
                 turn_key = state.resolve_turn_key()
             canonical_id = ids.derived_tool_id(  # also of a truncated hist_tool_ id, or one that another call has
                 provider_name=state.provider_name,
-                raw_id=call.raw_id,
+                raw_id=call.raw_id or "",
                 tool_name=call.name,
-                turn_key=f"{turn_key}#{self._choice}" if self._choice else turn_key,
+                turn_key=f"{turn_key}#{self.index}" if self.index else turn_key,
                 call_index=call.index,
             )
             state.reserve_id(canonical_id)
-        call.ref = CallRef(canonical_id, call.name, call.index, call.kind)
+        call.ref = ref = CallRef(canonical_id, call.name, call.index, call.kind)
         call.fast_path = True
-        metadata = dict(call.metadata)
-        namespace = metadata.pop("namespace", None)
-        state.events.append(
-            ToolCallStart(call.ref, self._choice, namespace if isinstance(namespace, str) else None, metadata)
-        )
+        metadata, namespace = call.metadata.copy(), None
+        if metadata and not isinstance(namespace := metadata.pop("namespace", None), str):
+            namespace = None
+        state.events.append(ToolCallStart(ref, self.index, namespace, metadata))
         if call.parts:
-            self._emit_delta(call, call.ref, call.text)
+            self._emit_delta(call, ref, call.text)
 
     # ---------------------------------------------------------------- ends
 
     def end_call(self, key: Hashable) -> None:
         """End the call of a key, because the wire reported its end."""
-        call = self._index.find(key)
+        call = self._find_call(key)
         if call is not None and not call.ended:
             call.ended = True
             parsed = self._end(call)
@@ -346,7 +350,7 @@ class ToolCallTracker(ReadyCalls):
         for call in self._unstarted:
             if call.name:
                 self._start(call)
-        for call in self.calls:  # ending a call may open another one after it
+        for call in self._calls:  # ending a call may open another one after it
             if call.is_end_emitted and call.is_final and call.deltas_match_text and call.possible_repeat is None:
                 continue
             is_nameless = call.ref is None
@@ -371,17 +375,17 @@ class ToolCallTracker(ReadyCalls):
             parsed = self.emit_final_arguments(call)
         elif not call.deltas_match_text:  # text that came later was emitted, and is no part of the call
             call.deltas_match_text = True
-            self._state.events.append(ArgumentsRestated(call.ref, final.arguments_text, self._choice))
+            self._state.events.append(ArgumentsRestated(call.ref, final.arguments_text, self.index))
         self.emit_end(call)
         return parsed
 
-    def replace_arguments(self, key: Hashable, text: str) -> None:
-        """Replace a call's arguments by the wire's own final snapshot (docs/rules.md, "Restated arguments").
+    def replace_arguments(self, key: Hashable, arguments_text: str) -> None:
+        """Implement ``ChoiceSink.replace_arguments`` (docs/rules.md, "Restated arguments").
 
         LiteLLM's snapshot of a second call has the objects of both, and other servers end with garbage or ``{}``: such
         a snapshot does not replace arguments that were streamed.
         """
-        call = self._index.find(key)
+        call, text = self._find_call(key), arguments_text
         if call is None or text == call.text:
             return
         final = call.final

@@ -152,7 +152,14 @@ class TurnState:
         error = self.traits.classify_error(error)
         if self.input_ended and error.kind == "protocol_error":
             error = StreamError("stream_truncated", "the stream ended inside a frame", raw=error.raw)
-        error = self._within_limit(error)
+        # No more of it is kept than the limit still allows, but always the beginning.
+        left = max(self.limits.text - self.size, MAX_MESSAGE)
+        message, raw, size = join_surrogates(error.message[:left]), error.raw, json_size(error.raw)
+        if size > left and not (isinstance(raw, str) and len(raw) <= left):
+            raw = (raw if isinstance(raw, str) else _repr(raw))[:MAX_MESSAGE]
+        self.size += len(message) + min(size, left)
+        if message is not error.message or raw is not error.raw:
+            error = msgspec.structs.replace(error, message=message, raw=raw)
         self.done = self.done or error.kind != "provider_error"
         if self.error is not None:
             self.warn("another_error", f"{error.kind}: {error.message}")
@@ -174,18 +181,6 @@ class TurnState:
             self.fail(StreamError("protocol_error", f"a chunk has a number that is too long ({error})"))
         else:
             raise error
-
-    def _within_limit(self, error: StreamError) -> StreamError:
-        """Return an error of which no more is kept than the limit still allows, but always the beginning."""
-        left = max(self.limits.text - self.size, MAX_MESSAGE)
-        message = join_surrogates(error.message[:left])
-        raw, size = error.raw, json_size(error.raw)
-        if size > left and not (isinstance(raw, str) and len(raw) <= left):
-            raw = (raw if isinstance(raw, str) else _repr(raw))[:MAX_MESSAGE]
-        self.size += len(message) + min(size, left)
-        if message is error.message and raw is error.raw:
-            return error
-        return msgspec.structs.replace(error, message=message, raw=raw)
 
     def warn(self, code: TurnWarningCode, message: str) -> None:
         """Record a warning that concerns no particular call."""

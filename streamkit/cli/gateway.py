@@ -297,6 +297,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser)
     usage = "a limit of requests by its name in GatewayLimits, such as body=1000000; repeat it for more"
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=N", help=usage)
+    parser.add_argument("--strict", action="store_true", help="refuse requests whose meaning an upstream cannot have")
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
     parser.add_argument(
         "--store",
@@ -329,7 +330,7 @@ def run(options: argparse.Namespace) -> int:
         required = key if options.require_key else None
         arguments = (
             *(upstreams, required, state_keys, listening, observer if is_observed else None, notes),
-            *(limits, connections, options.store),
+            *(limits, connections, options.store, options.strict),
         )
         has_uvloop = find_spec("uvloop") is not None  # not on Windows
         anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
@@ -365,6 +366,7 @@ async def _serve(
     limits: GatewayLimits,
     connections: ConnectionLimits,
     store: str | None,
+    strict: bool,
 ) -> None:
     """Serve on a socket until a signal."""
     from streamkit.cli.terminal import OutputError
@@ -403,6 +405,7 @@ async def _serve(
             observer=observer,
             state_key=state_keys or (None if store is not None else secrets.token_bytes(32)),
             store=store,
+            strict=strict,
         )
         try:
             await gateway.start()

@@ -37,6 +37,7 @@ from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Route
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
 from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
+from streamkit.gateway.strictness import meaning_changes
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Exchange, Observer, Upstream, is_header_value, limit_headers
 from streamkit.providers.writing.encoding import CONTENT_TYPES
@@ -74,6 +75,7 @@ class Gateway:
             a SQLite file, ``postgresql://...`` or ``redis://...``. Several workers need one that they share. None for
             the memory of this process, up to ``limits.stored``.
         cooldowns: how long an upstream that has failed is not asked.
+        strict: refuse a request, with status 400, whose meaning no upstream can have unchanged.
 
     Raises:
         UsageError: there is no upstream, or something else, or a key is too short.
@@ -89,6 +91,7 @@ class Gateway:
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
         cooldowns: Cooldowns | None = None,
+        strict: bool = False,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
             raise UsageError("a gateway needs an upstream: pass one Upstream or several, Gateway(first, second)")
@@ -106,6 +109,7 @@ class Gateway:
             lists=ModelLists(upstreams),
             cooldowns=cooldowns or Cooldowns(),
             has_state_key=state_key is not None or store is None,
+            strict=strict,
         )
         self._report = report
 
@@ -184,6 +188,7 @@ class GatewayState:
         carried: the keys and the limit of carried state.
         bodies: the bodies of the requests that have not ended.
         entries: those of the clients in the store.
+        strict: a request whose meaning would change is refused.
         has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
         open_requests: the services whose response has not ended.
     """
@@ -200,6 +205,7 @@ class GatewayState:
     lists: ModelLists
     cooldowns: Cooldowns
     has_state_key: bool
+    strict: bool
     open_requests: set[Service] = field(default_factory=set)
 
     async def load_state_key(self) -> None:
@@ -380,6 +386,8 @@ class Service:
                     error = turn.error or writer.error
                     if error is not None and exchange.error is None and not exchange.disconnected:
                         exchange.error = gateway.clean(replies.error_sentence(error))
+                if exchange.changes:
+                    _log.info("%s changed: %s", exchange.request_id, exchange.changes)
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
@@ -427,6 +435,12 @@ class Service:
         self._client = attempt.client
         exchange.upstream, exchange.provider = position, attempt.target.name
         exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
+        if gateway.strict and (changed := meaning_changes(attempt.changes)):
+            sentence = f"{attempt.target.name}: this gateway is strict: {'; '.join(changed)}"
+            if is_last:
+                raise UsageError(sentence)
+            exchange.failures = [*exchange.failures, sentence]
+            return False
         has_begun = False
         async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
             async for part in parts:
@@ -475,7 +489,8 @@ class Service:
         if value is not None and is_header_value(value):
             self._exchange.request_id = value
         limits = limit_headers(attempt.client, attempt.target, given)
-        return {**limits, attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        request_id = {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
+        return {**limits, **request_id, "x-streamkit-changes": str(len(attempt.changes))}
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""

@@ -30,6 +30,7 @@ import msgspec
 
 from streamkit.history.content import (
     CACHE_BREAKPOINT,
+    WORDS,
     Block,
     CacheMark,
     Content,
@@ -41,6 +42,7 @@ from streamkit.history.content import (
     store,
 )
 from streamkit.history.stored_data import to_stored_data
+from streamkit.history.words import words_of
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 
 __all__ = [
@@ -209,8 +211,9 @@ class ContentBuilder:
 
     def opaque(self, speaker: str, raw: Any, cache: CacheMark | None = None) -> None:
         """Add a provider's own or an unknown value unchanged, and report it; *cache* is a mark that is not in it."""
-        self.report(f"kept {_describe(raw)} as an opaque block: history has no block for it")
-        metadata = self.provider_metadata({} if cache is None else {"cache": cache})
+        if not isinstance(self._changes, ReadingChanges):  # else rendering reports what happens to it
+            self.report(f"kept {_describe(raw)} as an opaque block: history has no block for it")
+        metadata = self.provider_metadata({"cache": cache, WORDS: words_of(raw, speaker, self.provider)})
         self.add_block(speaker, OpaqueBlock(raw=raw, metadata=metadata))
 
     def report(self, sentence: str) -> None:

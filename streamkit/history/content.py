@@ -34,7 +34,9 @@ from streamkit.values.total_tables import check_total
 __all__ = [
     "BLOCKS_WITHOUT_MEDIA",
     "CACHE_BREAKPOINT",
+    "OWN_PART",
     "UNPAIRED_BLOCKS",
+    "WORDS",
     "Block",
     "CacheMark",
     "Content",
@@ -59,6 +61,11 @@ Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(lambda value: {}
 #: The metadata of a block with OpenAI's explicit mark, which goes back to OpenAI alone: its lifetimes are its own
 #: (https://developers.openai.com/api/docs/guides/prompt-caching).
 CACHE_BREAKPOINT = "prompt_cache_breakpoint"
+#: The metadata of a block with the text that a provider gets which has no field for it: in the place of an opaque
+#: block, before a file.
+WORDS = "words"
+#: The metadata of a file with the part that it was, which its own provider gets back.
+OWN_PART = "part"
 
 
 class CacheMark(TypedDict, total=False):

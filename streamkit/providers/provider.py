@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
     from streamkit.output import OutputType
     from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter
+    from streamkit.providers.requests.request import AllowedTools
     from streamkit.providers.writing.wire_output import WriterOptions
     from streamkit.providers.writing.writer import Writer
     from streamkit.tools.definition import OfferedTool
@@ -71,7 +72,8 @@ class RequestReader(Struct, frozen=True):
     """The functions that read the parts of a request's body, which they take away from its fields."""
 
     read_tools: Callable[[BodyFields, Any], list[OfferedTool]]  #: returns the tools, for (fields, traits)
-    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | None]  #: returns the tool choice
+    #: returns the tool choice, or the tools that may be called
+    read_tool_choice: Callable[[BodyFields, Any], ToolChoice | AllowedTools | None]
     read_settings: Callable[[BodyFields, Any], dict[str, Any]]  #: returns the settings by their neutral names
 
 
@@ -119,8 +121,8 @@ class RequestsModule(Protocol):
     def read_tools(self, fields: BodyFields, traits: Any) -> list[OfferedTool]:
         """Take the tools of a body and return them."""
 
-    def read_tool_choice(self, fields: BodyFields, traits: Any) -> ToolChoice | None:
-        """Take the tool choice of a body and return it."""
+    def read_tool_choice(self, fields: BodyFields, traits: Any) -> ToolChoice | AllowedTools | None:
+        """Take the tool choice of a body and return it, or the tools that may be called."""
 
     def read_settings(self, fields: BodyFields, traits: Any) -> dict[str, Any]:
         """Take the settings of a body and return them by their neutral names."""

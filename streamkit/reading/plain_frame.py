@@ -65,6 +65,14 @@ class PlainFrame:
         head: what precedes the text, with its quote; None while no form is known.
     """
 
+    # Of a form that was learned:
+    _end: bytes  # the end of the frame, from the text's quote on or what varies
+    _tail: bytes
+    _is_padded: bool  # a word that varies is between ``_tail`` and ``_end``
+    _between: bytes  # between the text and its repetition, if the frame has one: after a number that varies
+    _before_number: bytes | None
+    _text_end: int | None
+
     __slots__ = (
         "_before_number",
         "_between",
@@ -90,12 +98,7 @@ class PlainFrame:
         self._parser = parser
         self._limit = limit
         self.head: bytes | None = None
-        self._end = self._tail = b""  # the end of the frame, from the text's quote on or what varies
-        self._is_padded = False  # a word that varies is between ``_tail`` and ``_end``
-        self._between = b""  # between the text and its repetition, if the frame has one: after a number that varies
-        self._before_number: bytes | None = None
-        self._head_size = self._end_at = self._tail_at = self._text_at = 0
-        self._text_end: int | None = None
+        self._head_size = self._end_at = 0
         self._unused = 0  # forms that no other frame had, in a row
         self._waits = 0  # deltas until the next form is learned
 

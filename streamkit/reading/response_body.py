@@ -17,7 +17,7 @@ from streamkit import providers
 from streamkit.accumulator.limits import HttpStatus
 from streamkit.calls import StreamError
 from streamkit.framing import Frame, Framer, framer_for
-from streamkit.framing.sse import USUAL_STARTS
+from streamkit.framing.sse import USUAL_STARTS, SseFramer
 from streamkit.providers.decoding.decoding import error_message, excerpt, read_json
 from streamkit.providers.provider import Framing, Provider
 from streamkit.providers.registry import detect_other_api
@@ -77,8 +77,8 @@ class ResponseBody:
         return frames
 
     def _choose_framer(self) -> bool:
-        if self._framing == "sse" and self.head[:6] in USUAL_STARTS:
-            self.framer = framer_for("sse", limit=self._limit)
+        if self._framing == "sse" and self.head[:6] in USUAL_STARTS and self._limit:
+            self.framer = SseFramer(self._limit)
             return True
         start = self.head[:_HEAD].removeprefix(_BOM).lstrip()  # more of it is there if it came at once
         if (not start or _BOM.startswith(self.head)) and len(self.head) < _HEAD:

@@ -52,11 +52,14 @@ def choice_to_content(choice: Choice, state: TurnState) -> Content:
     is_interrupted = state.error is not None or finish_row(choice.effective_finish).is_error
     if is_interrupted:
         metadata["interrupted"] = True
-    blocks = [
-        _to_block(block, origin, is_cut=is_interrupted and (block.is_cut or not block.is_ended))
-        for block in choice.blocks
-    ]
-    kept = [block for block in blocks if block is not None]
+    kept: list[Any] = []
+    for block in choice.blocks:
+        if block.kind == "opaque" and block.raw:  # the metadata is of the last one
+            others = to_valid_json(block.raw[:-1])
+            kept += [create_block(OpaqueBlock, raw=raw, metadata=dict(origin)) for raw in others]
+        converted = _to_block(block, origin, is_cut=is_interrupted and (block.is_cut or not block.is_ended))
+        if converted is not None:
+            kept.append(converted)
     return create_stored(Content, speaker="ai", blocks=kept, metadata=metadata)
 
 
@@ -94,7 +97,7 @@ def _to_block(block: Block, origin: dict[str, Any], *, is_cut: bool) -> Any:
         if block.parts:
             data = to_valid_json(_join_base64(block.parts))
         return create_block(FileBlock, media_type=media_type, data=data, url=url, metadata=metadata)
-    return create_block(OpaqueBlock, raw=raw[0] if raw else None, metadata=metadata)
+    return create_block(OpaqueBlock, raw=raw[-1] if raw else None, metadata=metadata)
 
 
 def _join_base64(parts: list[str]) -> str:

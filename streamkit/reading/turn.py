@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -32,7 +32,7 @@ from streamkit.providers.provider import Parser, Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.reading import sdk_objects
 from streamkit.reading.choice_view import ChoiceView
-from streamkit.reading.plain_frame import PlainFrame, PlainParser
+from streamkit.reading.plain_frame import PlainFrame
 from streamkit.reading.response_body import ResponseBody, error_of_foreign_wire, failed_response, read_status
 from streamkit.reading.source_failure import to_turn_error
 from streamkit.values.redaction import excerpt_repr
@@ -209,17 +209,17 @@ class Turn(ChoiceView):
                     parser.frame(name, payload)
                     if state.done:
                         break
+                if framer.overflow and not state.done:
+                    self._report_overflow(framer)
         except (ValueError, RecursionError) as error:
             state.fail_value(error)
         if state.done:
             self._framer = None
             if whole is None and self._body is not None:
                 self._body.unread = unread
-        elif framer.overflow:
-            self._report_overflow(framer)
         events, state.events = state.events, []
         if plain is not None:
-            if whole is not None and events and events[-1].__class__ in _DELTAS:
+            if whole is not None and len(events) == 1 and events[0].__class__ in _DELTAS:
                 plain.learn(data)
             else:
                 plain.head = None  # the parser's state may have changed
@@ -231,7 +231,9 @@ class Turn(ChoiceView):
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
         kind: Literal["bytes", "dict", "object"] = "object"
-        if isinstance(data, (bytes, bytearray, memoryview)):
+        if data.__class__ is bytes:
+            kind = "bytes"
+        elif isinstance(data, (bytes, bytearray, memoryview)):
             kind, data = "bytes", bytes(data)
         elif isinstance(data, dict):
             kind = "dict"
@@ -269,7 +271,7 @@ class Turn(ChoiceView):
             body.is_recognized, body.head = True, b""  # no error will need the beginning
             self._framer = framer
             if isinstance(framer, SseFramer) and self._markup is None and hasattr(self._parser, "plain_delta"):
-                self._plain = PlainFrame(cast("PlainParser", self._parser), framer.limit)
+                self._plain = PlainFrame(self._parser, framer.limit)  # type: ignore[arg-type]
             self._first_chunks = b""
         return self._drain_events()
 
@@ -312,49 +314,39 @@ class Turn(ChoiceView):
             raise UsageError(f"close() takes an exception, a StreamError or None, not {excerpt_repr(error)}")
         self.closed = True
         self._framer = None
-        self._close_input(judge=error is None)
-        if self.input_kind is not None and not self._state.done:
+        state, body, accumulator = self._state, self._body, self._accumulator
+        if self._has_failed and (body is not None or state.error is None):
+            state.fail(failed_response(body.head if body is not None else b"", state.http_status))
+        else:
+            if body is not None:
+                if not state.done:
+                    # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
+                    is_known = accumulator.is_recognized()
+                    state.input_ended = is_known or accumulator.unrecognized_error().kind == "stream_truncated"
+                    for name, payload in body.end(is_broken=error is not None):
+                        if not state.done:
+                            self._parse(name, payload)
+                    state.input_ended = False
+                first = body.framer.unseparated if body.framer is not None else None
+                if first is not None and (warning := body.warning(first)) is not None:
+                    state.warn("events_unseparated", warning)
+            # Not after a transport error, which explains an incomplete frame.
+            if error is None and state.error is None and not state.done:
+                if body is not None:
+                    body.is_recognized = body.is_recognized or accumulator.is_recognized()
+                    if (diagnosed := body.diagnose(accumulator.unrecognized_error)) is not None:
+                        state.fail(diagnosed)
+                elif not accumulator.is_recognized():
+                    no_body = StreamError("stream_truncated", "the body is empty")
+                    state.fail(accumulator.unrecognized_error() if self._chunks else no_body)
+        if self.input_kind is not None and not state.done:
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
         failure = to_turn_error(error) if isinstance(error, BaseException) else error
-        is_complete = complete and error is None and self._accumulator.is_recognized()
-        self._accumulator.close(complete=is_complete, failure=failure)
+        is_complete = complete and error is None and accumulator.is_recognized()
+        accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()
-
-    def _close_input(self, *, judge: bool) -> None:
-        """Report a failed response, another wire, or an empty or truncated body, at the end of the input.
-
-        Args:
-            judge: whether an incomplete frame is an error. Not after a transport error, which explains it.
-        """
-        state, body, accumulator = self._state, self._body, self._accumulator
-        if self._has_failed and (body is not None or state.error is None):
-            state.fail(failed_response(body.head if body is not None else b"", state.http_status))
-            return
-        if body is not None:
-            if not state.done:
-                # After chunks of another wire, a last frame that is not JSON is no sign of truncation.
-                state.input_ended = (
-                    accumulator.is_recognized() or accumulator.unrecognized_error().kind == "stream_truncated"
-                )
-                for name, payload in body.end(is_broken=not judge):
-                    if not state.done:
-                        self._parse(name, payload)
-                state.input_ended = False
-            first = body.framer.unseparated if body.framer is not None else None
-            if first is not None and (warning := body.warning(first)) is not None:
-                state.warn("events_unseparated", warning)
-        if not judge or state.error is not None or state.done:
-            return
-        if body is not None:
-            body.is_recognized = body.is_recognized or accumulator.is_recognized()
-            error = body.diagnose(accumulator.unrecognized_error)
-            if error is not None:
-                state.fail(error)
-        elif not accumulator.is_recognized():
-            no_body = StreamError("stream_truncated", "the body is empty")
-            state.fail(accumulator.unrecognized_error() if self._chunks else no_body)
 
     def _drain_events(self) -> list[TurnEvent]:
         state = self._state

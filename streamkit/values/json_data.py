@@ -98,6 +98,8 @@ def is_plain_json(value: Any) -> bool:
     """
     left = [value]
     for each in left:
+        if each.__class__ is float and math.isfinite(each):
+            continue
         if each.__class__ is dict and _TEXT.issuperset(map(type, each)):
             values: Iterable[Any] = each.values()
         elif each.__class__ is list:
@@ -105,8 +107,7 @@ def is_plain_json(value: Any) -> bool:
         else:
             return False
         if not _PLAIN.issuperset(map(type, values)):
-            others = [item for item in values if item.__class__ not in _PLAIN]
-            left += [item for item in others if item.__class__ is not float or not math.isfinite(item)]
+            left += [item for item in values if item.__class__ not in _PLAIN]
     return True
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from streamkit import Limits, NormalizedToolChunk, process_tool_call_chunk
 from streamkit.accumulator import Accumulator, WireTraits
-from streamkit.accumulator.blocks import ToolCallBuilder
+from streamkit.accumulator.call_builder import ToolCallBuilder
 from streamkit.accumulator.call_index import CallIndex, Existing, New, Orphan, Repeat, Resolution
 from streamkit.events import ArgumentsRestated, ToolCallDelta, ToolCallEnd, ToolCallStart, Warned
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -497,7 +496,7 @@ async def test_the_result_events_of_blocked_calls_come_first() -> None:
         ("tool_running", 0),
         ("tool_completed", 0),
     ]
-    assert [event.code for event in events[3:]] == ["content_changed"]  # type: ignore[union-attr]
+    assert events[3:] == []
     assert [message["role"] for message in execution.update.messages] == ["assistant", "tool", "tool"]
 
 
@@ -560,12 +559,16 @@ async def test_a_callers_own_call_that_is_not_valid_is_refused_before_it_runs(fi
     assert ran == []
 
 
-@pytest.mark.parametrize("arguments", [None, "{}x", 7, [("a", 1)], {1: 2}], ids=repr)
-async def test_a_callers_own_call_without_an_object_has_an_error_as_result(arguments: Any) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "written_text"),  # OpenAI takes any text as arguments: the model sees what it wrote
+    [(None, "{}"), ("{}x", "{}x"), (7, "{}"), ([("a", 1)], "{}"), ({1: 2}, '{"1":2}')],
+    ids=repr,
+)
+async def test_a_callers_own_call_without_an_object_has_an_error_as_result(arguments: Any, written_text: str) -> None:
     async def f() -> None: ...
 
     call = ToolCall(id="x", name="f", index=0, state="complete", arguments=arguments)
     update = await execute_tool_calls_batched([call], tools=[f], provider="openai_chat")
     assert [result.status for result in update.results] == ["error"]
     [written] = update.messages[0]["tool_calls"]
-    assert isinstance(json.loads(written["function"]["arguments"]), dict)
+    assert written["function"]["arguments"] == written_text

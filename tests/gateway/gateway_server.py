@@ -34,6 +34,7 @@ def serve_gateway(
     state_key: Any = b"a key that all gateways of these tests have",
     store: Any = None,
     cooldowns: Cooldowns | None = None,
+    strict: bool = False,
 ) -> Iterator[str]:
     """Yield the address of a gateway over these upstreams."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -51,6 +52,7 @@ def serve_gateway(
                 state_key=state_key,
                 store=store,
                 cooldowns=cooldowns,
+                strict=strict,
                 report=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)

@@ -13,34 +13,24 @@ import httpx
 import pytest
 from gateway.gateway_clients import CITY, Json
 from gateway.gateway_server import Target, serve_gateway
+from gateway.three_rounds import (
+    BOTH,
+    FIRST,
+    SCRIPT,
+    SIGNATURES,
+    UPSTREAMS,
+    check_third_request,
+    serve_upstream,
+    state_of,
+)
 
-from streamkit import parse_request
 from streamkit.gateway import Exchange, attempt
 from streamkit.gateway.store import MemoryStore
 from streamkit.gateway.translation import stored_state
 from streamkit.gateway.translation.stored_state import AlikeNames
-from streamkit.history import Content, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.testing import Call, Disconnect, Reasoning, Reply, Server, serve
+from streamkit.history import Content
+from streamkit.testing import Call, Disconnect, Reasoning, Reply, serve
 
-SIGNATURES = ("c2lnbmF0dXJlLW9uZQ==", "c2lnbmF0dXJlLXR3bw==")
-SCRIPT = [
-    Reply(
-        Reasoning("Two cities.", signature=SIGNATURES[0]),
-        "Let me look.",
-        Call("weather", {"city": "Oslo"}),
-        Call("weather", {"city": "Bergen"}),
-    ),
-    Reply(Reasoning("Oslo again.", signature=SIGNATURES[1]), Call("weather", {"city": "Oslo"})),
-    Reply("Cold."),
-]
-#: Each with a model whose responses have state.
-UPSTREAMS = {
-    "anthropic": "claude-sonnet-4-5",
-    "bedrock_converse": "anthropic.claude-sonnet-4-5",
-    "openai_responses": "gpt-5",
-    "gemini": "gemini-3-pro-preview",
-    "deepseek": "deepseek-reasoner",
-}
 FUNCTION = {"type": "function", "function": {"name": "weather", "parameters": CITY}}
 
 
@@ -101,45 +91,13 @@ def repeat(url: str) -> Iterator[str]:
         yield url
 
 
-def state_of(server: Server, number: int, provider: str) -> list[str]:
-    """Return the signatures and the reasoning of a request, in the order in which the upstream gets them."""
-    sent: Any = server.requests[number].json
-    found: list[str] = []
-    for content in parse_request(sent, provider, model="m", stream=True).contents:
-        for block in content.blocks if content.speaker == "ai" else ():
-            if isinstance(block, ReasoningBlock):
-                found.append(f"reasoning {block.text}")
-            elif isinstance(block, TextBlock):
-                found.append("text")
-            elif isinstance(block, ToolCallBlock):
-                found.append("call")
-    return found
-
-
-FIRST = ["reasoning Two cities.", "text", "call", "call"]
-BOTH = [*FIRST, "reasoning Oslo again.", "call"]
-
-
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("provider", UPSTREAMS)
 def test_the_third_round_has_the_state_of_both_before_it(provider: str, client: str) -> None:
     reports: list[Exchange] = []
-    with serve(SCRIPT) as server:
-        target = Target(provider, server.base_url(provider), models={"*": UPSTREAMS[provider]})
-        with serve_gateway(target, reports=reports) as url:
-            converse(client, repeat(url))
-    sent = json.dumps(server.requests[2].json)
-    if provider == "gemini":  # thoughts are not sent back; the first call of each response is signed
-        assert state_of(server, 2, provider) == ["text", "call", "call", "call"]
-        parts = [part for content in json.loads(sent)["contents"] for part in content["parts"]]
-        signatures = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
-        assert [bool(each) for each in signatures] == [True, False, True]
-        assert signatures[0] != signatures[2]
-        assert "skip_thought_signature_validator" not in signatures
-    else:
-        assert state_of(server, 2, provider) == BOTH
-        if provider != "deepseek":
-            assert [sent.count(each) for each in SIGNATURES] == [1, 1]
+    with serve_upstream(provider, reports) as (url, server):
+        converse(client, repeat(url))
+    check_third_request(server, provider)
     assert [change for report in reports for change in report.changes if "state" in change] == []
 
 

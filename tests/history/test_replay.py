@@ -219,7 +219,7 @@ def nothing_blank(messages: list[Json]) -> None:
 
 def input_is_an_object(messages: list[Json]) -> None:
     (use,), (answer,) = parts(messages, "tool_use"), parts(messages, "tool_result")
-    assert use["input"] == {}
+    assert use["input"] == {"INVALID_JSON": '{"a":"b'}
     assert (answer["content"], answer["is_error"]) == ("invalid arguments", True)
 
 

@@ -259,12 +259,12 @@ def test_tool_choices(provider: str, fields: Json, expected: tuple[str | None, J
         (
             "anthropic",
             {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-            {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA)},
+            {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA, strict=True)},
         ),
         (  # LiteLLM sends the form of the beta structured-outputs-2025-11-13
             "anthropic",
             {"output_format": {"type": "json_schema", "schema": SCHEMA}},
-            {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA)},
+            {"output_format": OutputFormat(type="json_schema", json_schema=SCHEMA, strict=True)},
         ),
         ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}, {"reasoning": "off"}),
         ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1}}}, {"reasoning": "auto"}),

@@ -391,10 +391,10 @@ def test_the_output_format_has_the_targets_form(provider: str, expected: Json) -
 def test_what_the_target_lacks_is_reported() -> None:
     _, changes = rendered("anthropic", seed=1, verbosity="low", temperature=2, output_format=OutputFormat(type="json"))
     assert changes == [
-        "the output format JSON was left out: Anthropic has one only for a schema",
         "the setting 'temperature' was changed from 2 to 1, the most that is accepted",
         "the setting 'seed' was left out: anthropic has no field for it",
         "the setting 'verbosity' was left out: anthropic has no field for it",
+        "the output format was left out: anthropic has a form of the output only for a schema",
     ]
     body, changes = rendered("openai_chat", stop=["a", "b", "c", "d", "e"])
     assert body["stop"] == ["a", "b", "c", "d"]

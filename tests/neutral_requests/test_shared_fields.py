@@ -99,14 +99,14 @@ def test_an_output_replaces_the_output_format_of_a_request() -> None:
     assert body["tool_choice"] == "required"
 
 
-def test_a_schema_that_the_target_refuses_is_left_out_of_a_clients_request() -> None:
+def test_a_schema_that_the_target_refuses_is_that_of_a_tool() -> None:
     request = parse_request({**CHAT, "response_format": FORMAT}, "openai_chat")
     for target, reason in (("deepseek", "no field for its schema"), ("cohere", "refused next to tools")):
         changes: list[str] = []
         body = render_request(request, target, changes=changes)
         assert "response_format" not in body
-        assert [tool["function"]["name"] for tool in body["tools"]] == ["look", "find"]
-        assert any("the schema of the output format was left out" in change and reason in change for change in changes)
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["look", "find", "final_output"]
+        assert any("as the arguments of a tool" in change and reason in change for change in changes)
     assert render_request(request, "openai_chat")["response_format"] == FORMAT
     assert "response_format" in render_request(request, "mistral")
 
@@ -153,7 +153,7 @@ def test_the_schema_of_a_clients_output_has_the_form_that_claude_accepts(target:
 
 
 @pytest.mark.parametrize("target", ["anthropic", "bedrock_invoke", "bedrock_converse"])
-def test_a_schema_of_a_clients_output_without_a_form_for_claude_is_left_out(target: str) -> None:
+def test_a_schema_of_a_clients_output_without_a_form_for_claude_is_that_of_a_tool(target: str) -> None:
     model = {"model": "anthropic.claude-sonnet-4-5" if target != "anthropic" else "claude-sonnet-4-5"}
     schema: Json = {"type": "object", "properties": {"counts": {"type": "object", "additionalProperties": {}}}}
     form: Json = {"type": "json_schema", "json_schema": {"name": "counts", "schema": schema}}
@@ -161,7 +161,7 @@ def test_a_schema_of_a_clients_output_without_a_form_for_claude_is_left_out(targ
     request = parse_request({**CHAT, "response_format": form}, "openai_chat")
     body = render_request(request, target, settings=model, changes=changes)
     assert not {"output_config", "outputConfig"} & body.keys()
-    (change,) = [change for change in changes if "the schema of the output format was left out" in change]
+    (change,) = [change for change in changes if "as the arguments of a tool" in change]
     assert "counts is an open object" in change
 
 

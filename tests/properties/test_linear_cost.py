@@ -21,7 +21,7 @@ from wire_streams import bytes_one_by_one, chat, chat_bytes, chat_call, gemini, 
 
 import streamkit
 from streamkit import Content, Growing, Limits, Turn
-from streamkit.accumulator.blocks import ToolCallBuilder
+from streamkit.accumulator.call_builder import ToolCallBuilder
 from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.gateway.translation.state_text import UpstreamState, wrap_state
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock

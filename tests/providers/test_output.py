@@ -176,7 +176,7 @@ def test_the_field_is_used_where_model_tools_and_streams_allow_it(
     changes: list[str] = []
     body = render_request(ASK, provider, model=model, tools=tools, stream=stream, output=Recipe, changes=changes)
     assert ("final_output" in json.dumps(body)) is not has_field
-    assert len(changes) == (not has_field)
+    assert len(changes) == (0 if has_field else 2 if provider == "ollama" else 1)  # Ollama cannot be forced to call it
 
 
 def test_a_tool_of_that_name_is_refused() -> None:

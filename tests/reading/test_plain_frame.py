@@ -339,10 +339,10 @@ def test_only_the_place_of_the_text_is_learned(frame: str, text: str, monkeypatc
     compare("cohere", [COHERE_START[0], *run, cohere("content-delta", content={"text": "end"}), *run], monkeypatch)
 
 
-def test_the_second_delta_of_a_block_is_read_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = [COHERE_START[0], *[cohere("content-delta", content={"text": text}) for text in "xyz"]]
+def test_the_third_delta_of_a_block_is_read_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [COHERE_START[0], *[cohere("content-delta", content={"text": text}) for text in "wxyz"]]
     turn, frames = compare("cohere", reads, monkeypatch)
-    assert (turn.text, frames) == ("xyz", 2)
+    assert (turn.text, frames) == ("wxyz", 3)
 
 
 def test_the_id_of_a_call_that_repeats_its_arguments_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:

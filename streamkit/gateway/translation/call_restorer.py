@@ -5,6 +5,8 @@ of the response: a call by the target's name has the client's name again, a func
 is a custom call whose text is streamed as it becomes known, and the call of a function that stands for a tool of the
 client's provider has that tool's declaration in its metadata. It is pure, and costs nothing for the other events.
 
+An output whose form the target has no field for is requested as the arguments of a tool. They are the client's text.
+
 A custom tool that is offered as a function is called with ``{"input": "..."}``, and its caller expects the text
 (`TextArgument`). The text is passed on as far as it is known: an escape, and a surrogate pair of two escapes, only when
 it is complete.
@@ -12,14 +14,18 @@ it is complete.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from streamkit.calls import CLIENT_TOOL, CallRef, ToolCall
+from streamkit.calls import CLIENT_TOOL, OUTPUT_TOOL, CallRef, ToolCall
 from streamkit.events import (
     ArgumentsRestated,
+    BlockEnded,
+    BlockStarted,
     Event,
+    Finished,
+    Text,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallReady,
@@ -30,7 +36,8 @@ from streamkit.json_text.reader import IncrementalJsonObject
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import get
 from streamkit.providers.requests.request import Request
-from streamkit.providers.requests.tools import ToolNames
+from streamkit.providers.requests.tools import ToolNames, tool_label
+from streamkit.providers.writing.encoding import data_as_json
 from streamkit.tools.custom import TEXT_FIELD
 from streamkit.tools.definition import ToolDefinition
 
@@ -39,6 +46,10 @@ __all__ = [
     "TextArgument",
     "text_argument",
 ]
+
+
+CallEvent: TypeAlias = ToolCallStart | ToolCallDelta | ArgumentsRestated | ToolCallEnd | ToolCallReady
+_CALL_EVENTS = (ToolCallStart, ToolCallDelta, ArgumentsRestated, ToolCallEnd, ToolCallReady)
 
 
 class TextArgument:
@@ -139,14 +150,30 @@ class CallRestorer:
         self._names = ToolNames(request.tools, traits)
         self._has_custom_calls = traits.custom_calls
         self._texts: dict[str, TextArgument] = {}  # of unwrapped calls, by the call's id
-        self.is_needed: bool = bool(self._names.changes) or any(
-            isinstance(tool, ToolDefinition)
-            and (tool.namespace is not None or tool.kind == "custom" or CLIENT_TOOL in tool.metadata)
-            for tool in request.tools
+        form = request.settings.output_format
+        self._has_output = form is not None and OUTPUT_TOOL not in map(tool_label, request.tools)
+        schema = (form.json_schema if form is not None else None) or {"type": "object"}
+        self._is_member = schema.get("type") != "object"  # the output is the one member of the tool's arguments
+        self._outputs: dict[str, list[str]] = {}  # the text so far of calls that are outputs, by the call's id
+        self._has_calls = False  # of the client
+        self.is_needed: bool = (
+            self._has_output
+            or bool(self._names.changes)
+            or any(
+                isinstance(tool, ToolDefinition)
+                and (tool.namespace is not None or tool.kind == "custom" or CLIENT_TOOL in tool.metadata)
+                for tool in request.tools
+            )
         )
 
     def restore(self, event: Event) -> list[Event]:
         """Return the client's events for an event of the provider; most are the same event."""
+        if self._has_output:
+            if isinstance(event, _CALL_EVENTS) and event.call.name == OUTPUT_TOOL:
+                return self._output_events(event)
+            self._has_calls = self._has_calls or isinstance(event, ToolCallStart)
+            if isinstance(event, Finished) and event.reason == "tool_calls" and self._outputs and not self._has_calls:
+                return [structs.replace(event, reason="stop", raw=None)]
         if isinstance(event, ToolCallDelta):
             call, text = self._restore_ref(event.call), self._texts.get(event.call.id)
             if text is None:
@@ -167,6 +194,26 @@ class CallRestorer:
         if isinstance(event, ToolCallReady):
             return self._restore_ready(event)
         return [event]
+
+    def _output_events(self, event: CallEvent) -> list[Event]:
+        """Return the text of an output for an event of the call that has it as arguments."""
+        call_id, events = event.call.id, list[Event]()
+        parts = self._outputs.get(call_id)
+        block = -2 - (len(self._outputs) if parts is None else [*self._outputs].index(call_id))  # no block's number
+        if parts is None:
+            parts = self._outputs[call_id] = []
+            events.append(BlockStarted("text", block, event.choice))
+        if isinstance(event, ToolCallDelta) and not self._is_member:
+            parts.append(event.arguments_delta)
+            events.append(Text(event.arguments_delta, block, event.choice))
+        elif isinstance(event, ToolCallReady):
+            text, arguments, so_far = event.call.arguments_text, event.call.arguments, "".join(parts)
+            if self._is_member and isinstance(arguments, dict) and OUTPUT_TOOL in arguments:
+                text = data_as_json(arguments[OUTPUT_TOOL])
+            if text.startswith(so_far) and text != so_far:
+                events.append(Text(text[len(so_far) :], block, event.choice))
+            events.append(BlockEnded("text", block, choice=event.choice))
+        return events
 
     def restore_call(self, call: ToolCall) -> ToolCall:
         """Return a call as the client knows it: its name, its namespace in the metadata, the text of a custom call."""

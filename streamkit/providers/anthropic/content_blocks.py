@@ -331,19 +331,16 @@ class AnthropicBlockReader:
                 if name != "type":
                     self._merge_field(block, name, value)
         elif block.kind == SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
-            self.add_server_arguments(arguments_as_text(delta.partial_json, self._sink), block)
+            if text := arguments_as_text(delta.partial_json, self._sink):
+                self.add_server_arguments(text, block)
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
 
     def add_server_arguments(self, text: str, block: OpenBlock) -> None:
         """Add the next text of the arguments of a tool that the provider runs."""
-        if text:
-            if self._sink.keep(PART_SIZE + len(text)):
-                block.parts_of("partial_json").append(text)
-            else:
-                block.is_finalized, block.parts = True, None
-            call_id, name = block.server_call
-            self._choice.server_tool_delta(call_id, name, text)
+        self._buffer(block, "partial_json", text)
+        call_id, name = block.server_call
+        self._choice.server_tool_delta(call_id, name, text)
 
     def _merge_field(self, block: OpenBlock, name: str, value: Any) -> None:
         if name == "citation":
@@ -362,7 +359,9 @@ class AnthropicBlockReader:
 
     def _buffer(self, block: OpenBlock, field: str, text: str) -> None:
         if self._sink.keep(PART_SIZE + len(text)):
-            block.parts_of(field).append(text)
+            if (parts := block.parts) is None:
+                parts = block.parts = {}
+            parts.setdefault(field, []).append(text)
         else:
             block.is_finalized, block.parts = True, None
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from streamkit.history import Content, FileBlock, ImageBlock, OpaqueBlock, ReasoningBlock, ServerToolBlock
 from streamkit.history.builder import ContentBuilder, as_list
-from streamkit.history.content import create_block, create_stored
+from streamkit.history.content import WORDS, create_block, create_stored
 from streamkit.history.stored_data import to_stored_data
 from streamkit.history.tool_results import result_parts, to_stored_part
 from streamkit.providers.anthropic.media import OWN_MEDIA_FIELDS
@@ -145,7 +145,8 @@ def _media_metadata(builder: ContentBuilder, block: Json) -> Json:
     own = OWN_MEDIA_FIELDS[block["type"]]
     builder.report_unread(block, _MEDIA_FIELDS | set(own), f"a block of the type {block['type']!r}")
     fields = {name: to_stored_data(block[name]) for name in own if block.get(name) is not None}
-    return _cache_metadata(block) | (builder.provider_metadata(fields) if fields else {})
+    words = {WORDS: block["context"]} if isinstance(block.get("context"), str) else {}
+    return _cache_metadata(block) | (builder.provider_metadata(fields | words) if fields else {})
 
 
 def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
@@ -163,7 +164,9 @@ def _read_tool_result(builder: ContentBuilder, block: Json) -> None:
         extras = {"toolset_name": block["toolset_name"], **extras}
     if block.get("is_error") is not True:
         builder.result(call_id, content, extras=extras)
-    elif isinstance(content, list):
+        return
+    extras = {**extras, "is_error": True}
+    if isinstance(content, list):
         texts = [item.get("text") for item in content if isinstance(item, dict)]
         error = "\n".join(text for text in texts if isinstance(text, str))
         builder.result(call_id, content, error=error, extras=extras)

@@ -248,7 +248,7 @@ class AnthropicRenderer(BlockRenderer):
     def call_block(self, block: ToolCallBlock) -> Json:
         """Return a ``tool_use`` block."""
         part: Json = {"type": "tool_use", "id": self.ids.call_id(block), "name": self.tool_name(block.name)}
-        part["input"] = self.arguments_object(block.parameters, block.name)
+        part["input"] = self.arguments_object(block)
         if not _CALL_FIELDS.isdisjoint(block.metadata) and self.is_from_target(block):
             caller = block.metadata.get("caller")
             # An absent caller means direct. Any other names a server tool's block, which is opaque state, too.

@@ -10,13 +10,14 @@ contain these same events, uses this parser.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from streamkit.calls import StreamError, Usage
 from streamkit.ids import normalize_index
-from streamkit.json_text import json_size
+from streamkit.json_text import json_size, measure_encoded
 from streamkit.providers.anthropic.content_blocks import (
     CALL,
     OPAQUE,
@@ -40,9 +41,9 @@ from streamkit.providers.anthropic.schema import (
     PlainDelta,
     PlainEvent,
     SignatureDelta,
-    StartedMessage,
     TextDelta,
     ThinkingDelta,
+    encode_message,
     facts_of,
     keep_facts,
 )
@@ -53,6 +54,7 @@ from streamkit.providers.decoding.decoding import (
     excerpt,
     frame_error,
     json_or_placeholder,
+    read_counts,
     read_json,
     report_unknown_fields,
 )
@@ -75,14 +77,25 @@ def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
 class AnthropicParser:
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
-    __slots__ = ("_billed", "_blocks", "_by_index", "_choice", "_other_models", "_sink", "_started", "_usage_fields")
+    __slots__ = (
+        "_billed",
+        "_blocks",
+        "_by_index",
+        "_choice",
+        "_message",
+        "_message_id",
+        "_other_models",
+        "_sink",
+        "_usage_fields",
+    )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
         self._blocks = AnthropicBlockReader(sink, self._choice)
         self._by_index = self._blocks.by_index
-        self._started: StartedMessage | None = None  # the last one
+        self._message: int | Json | None = None  # a hash of the last one that started: a tenth of its memory
+        self._message_id: str | None = None
         self._usage_fields: Json = {}  # of each the last value
         self._billed: list[int] = []  # the counts of the last iterations that were reported
         self._other_models: tuple[str, ...] = ()  # that a warning has named
@@ -153,7 +166,7 @@ class AnthropicParser:
             return False
         delta, kind = event.delta, block.kind
         if isinstance(delta, InputJsonDelta):
-            if kind == SERVER_CALL and not block.is_finalized:
+            if kind == SERVER_CALL and delta.partial_json and not block.is_finalized:
                 self._blocks.add_server_arguments(delta.partial_json, block)
                 return True
             return not delta.partial_json
@@ -259,19 +272,25 @@ class AnthropicParser:
     # ------------------------------------------------------------ the message
 
     def _start_message(self, message: Json) -> None:
-        previous, started = self._started, StartedMessage(message)
+        started: int | Json
+        try:
+            text = encode_message(message)
+            started, size = hash(text), measure_encoded(text)[0]
+        except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
+            started, size = message, json_size(message)  # half of a surrogate pair, or nested too deeply
+        previous, previous_id, message_id = self._message, self._message_id, as_text(message.get("id"))
         if previous is not None:
-            if previous.equals(started):
-                return
-            if started.id is not None and started.id == previous.id:
+            with suppress(RecursionError):
+                if previous == started:
+                    return
+            if message_id is not None and message_id == previous_id:
                 self._report_usage(message.get("usage"))
                 return
             self._blocks.restart()
-            self._sink.warn(
-                "message_restarted", f"message {started.id} started within message {previous.id}; both are kept"
-            )
-        self._sink.keep(started.size)
-        self._started = started
+            warning = f"message {message_id} started within message {previous_id}; both are kept"
+            self._sink.warn("message_restarted", warning)
+        self._sink.keep(size)
+        self._message, self._message_id = started, message_id
         self._read_message(message)
 
     def _stop_message(self, metrics: Any) -> None:
@@ -282,8 +301,8 @@ class AnthropicParser:
 
     def _complete_message(self, message: Json) -> None:
         """Read a message that was not streamed, or that repeats the blocks streamed before it."""
-        message_id, started = as_text(message.get("id")), self._started
-        if self._blocks.by_index and (message_id is None or (started is not None and message_id == started.id)):
+        message_id = as_text(message.get("id"))
+        if self._blocks.by_index and (message_id is None or message_id == self._message_id):
             message = {**message, "content": None}
         elif self._blocks.by_index:
             self._start_message(message)
@@ -340,13 +359,17 @@ class AnthropicParser:
         names, known = _COUNTS, self._usage_fields
         if known and json_size(known) > _MOST_MERGED:  # a copy of it with each small report would be quadratic
             known = {name: known[name] for name in names if name in known}
-        sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
         # A new dict, because earlier reports have the earlier fields.
-        fields = self._usage_fields = {**known, **sent} if known else sent
-        counts = [as_integer(fields.get(name)) for name in names]
+        if known or None in usage.values():
+            sent = {name: value for name, value in usage.items() if value or not (value is None or known.get(name))}
+            fields = {**known, **sent}
+        else:
+            fields = usage.copy()
+        self._usage_fields = fields
+        counts = read_counts(fields, names)
         if usage.get("iterations"):
-            own = self._own_iterations(usage["iterations"])
-            self._billed = [sum([as_integer(each.get(name)) or 0 for each in own]) for name in names]
+            own = [read_counts(each, names) for each in self._own_iterations(usage["iterations"])]
+            self._billed = [sum([count or 0 for count in counted]) for counted in zip(*own, strict=True)]
         for position, billed in enumerate(self._billed):
             if billed > (counts[position] or 0):
                 counts[position] = billed

@@ -140,7 +140,7 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         output = fields.get(*path)
         if isinstance(output, dict) and output.keys() == {"type", "schema"} and isinstance(output["schema"], dict):
             fields.take(*path)
-            values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"])
+            values["output_format"] = OutputFormat(type="json_schema", json_schema=output["schema"], strict=True)
     if (is_disabled := fields.take("tool_choice", "disable_parallel_tool_use", check=bool)) is not None:
         values["parallel_calls"] = not is_disabled
     return values
@@ -160,9 +160,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
             writer.put(thinking.effort, "output_config", "effort")
         if thinking.is_on:
             omit_sampling(writer)
-    output = writer.write_output_format(output_fields, STRICT)
-    if output is not None and output.type == "json":
-        writer.report("the output format JSON was left out: Anthropic has one only for a schema")
+    writer.write_output_format(output_fields, STRICT)
     if (parallel := writer.take("parallel_calls")) is not None:
         # A field of the tool choice, which exists only with tools, and not with ``none``.
         choice = writer.body.get("tool_choice") or {"type": "auto"}

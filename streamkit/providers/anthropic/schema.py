@@ -32,8 +32,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from streamkit.json_text import json_size, measure_encoded
-from streamkit.providers.decoding.decoding import as_text, has_value
+from streamkit.providers.decoding.decoding import has_value
 from streamkit.providers.provider import Sink
 
 __all__ = [
@@ -55,9 +54,9 @@ __all__ = [
     "PlainDelta",
     "PlainEvent",
     "SignatureDelta",
-    "StartedMessage",
     "TextDelta",
     "ThinkingDelta",
+    "encode_message",
     "facts_of",
     "keep_facts",
 ]
@@ -204,7 +203,8 @@ _METADATA: Final = frozenset(
 )
 
 
-_encode = msgspec.json.Encoder(order="sorted").encode  # messages are equal in whatever order their fields are
+#: Messages are equal in whatever order their fields are.
+encode_message = msgspec.json.Encoder(order="sorted").encode
 
 
 def facts_of(fields: Json) -> Json:
@@ -222,38 +222,3 @@ def keep_facts(facts: Json, sink: Sink) -> None:
         if name not in _METADATA and has_value(value):
             sink.unknown_field(name, value)
     sink.add_response_metadata(facts)
-
-
-class StartedMessage:
-    """The message of a ``message_start``: its id and a hash of its JSON.
-
-    That is a tenth of the memory of its dicts, and most turns have only one message.
-
-    Args:
-        message: the message as plain data.
-
-    Attributes:
-        id: its id; None if it has none.
-        size: what it counts against a limit (``json_size``).
-    """
-
-    __slots__ = ("_hash", "id", "size")
-
-    def __init__(self, message: Json) -> None:
-        self.id: str | None = as_text(message.get("id"))
-        self._hash: int | Json
-        self.size: int
-        try:
-            text = _encode(message)
-        except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
-            # Half of a surrogate pair, too deep nesting: the message itself is compared.
-            self._hash, self.size = message, json_size(message)
-        else:
-            self._hash, self.size = hash(text), measure_encoded(text)[0]
-
-    def equals(self, other: StartedMessage) -> bool:
-        """Return True if another message is equal to this one."""
-        try:
-            return self._hash == other._hash
-        except RecursionError:
-            return False

@@ -105,7 +105,9 @@ def _read_result(builder: ContentBuilder, result: Json, extras: Json) -> None:
     call_id = result.get("toolUseId")
     if result.get("status") != "error":
         builder.result(call_id, value, extras=extras)
-    elif isinstance(value, str):
+        return
+    extras = {**extras, "is_error": True}
+    if isinstance(value, str):
         builder.result(call_id, error=value, extras=extras)
     else:
         items = value if isinstance(value, list) else []

@@ -71,7 +71,8 @@ def build_request(
     """Return the fields of a body that the conversation determines; the request's path decides if it is streamed.
 
     The API has no tool choice ``none``, and it refuses calls and results in a history without ``toolConfig``
-    (langgenius/dify#16421). So for ``none`` the tools stay and the choice is left out. Without tools, those that the
+    (langgenius/dify#16421). So for ``none`` no tool is offered, or, with calls in the history, the tools stay and the
+    choice is left out. Without tools, those that the
     history calls are declared with an open schema. The provider's own tools whose calls are sent back are declared as
     ``systemTool``.
     """
@@ -85,8 +86,12 @@ def build_request(
         parts = [part for content in contents if isinstance(content, list) for part in content]
         return MOST_CACHE_MARKS - len([part for part in parts if "cachePoint" in part])
 
-    specs = render_tools(tools, most_marks=most_marks)
     client_tools, system_tools = _called_tools(rendered.messages)
+    if tool_choice == "none" and tools and client_tools:
+        rendered.report("the tool choice 'none' was left out: Converse has none, and needs the tools for earlier calls")
+    elif tool_choice == "none":
+        tools = ()
+    specs = render_tools(tools, most_marks=most_marks)
     if not specs:
         specs = [tool_spec(name, _DESCRIPTION_OF_PAST_TOOL, {"type": "object"}) for name in client_tools]
     system_specs = [{"systemTool": {"name": name}} for name in system_tools]
@@ -272,7 +277,7 @@ class ConverseRenderer(BlockRenderer):
 
     def call_block(self, block: ToolCallBlock) -> Json:
         """Return a ``toolUse`` part."""
-        arguments = self.arguments_object(block.parameters, block.name)
+        arguments = self.arguments_object(block)
         call_id, name = self.ids.call_id(block), self.tool_name(block.name)
         return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
 

@@ -21,7 +21,7 @@ from streamkit.calls import StreamError, Usage
 from streamkit.providers.bedrock_converse.content_blocks import ConverseBlockReader
 from streamkit.providers.bedrock_converse.schema import DECODER, Json
 from streamkit.providers.bedrock_converse.traits import FINISH_REASONS, normalize_model
-from streamkit.providers.decoding.decoding import as_integer, as_text, error_message, report_unknown_fields
+from streamkit.providers.decoding.decoding import as_text, error_message, read_counts, report_unknown_fields
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.provider import Sink, Traits
 from streamkit.providers.writing import aws_frames
@@ -199,7 +199,7 @@ class BedrockConverseParser:
         if not isinstance(usage, dict):
             return
         names = ("inputTokens", "outputTokens", "totalTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
-        prompt, output, total, cache_read, cache_write = [as_integer(usage.get(name)) for name in names]
+        prompt, output, total, cache_read, cache_write = read_counts(usage, names)
         cached = (cache_read or 0) + (cache_write or 0)
         if prompt is None:
             prompt = None if cache_read is None and cache_write is None else cached
@@ -208,15 +208,7 @@ class BedrockConverseParser:
             or (is_streamed and normalize_model(self._sink.model or "").startswith("openai."))
         ):
             prompt += cached
-        self._sink.usage(
-            Usage(
-                input_tokens=prompt,
-                output_tokens=output,
-                cache_read_tokens=cache_read,
-                cache_write_tokens=cache_write,
-                raw=usage,
-            )
-        )
+        self._sink.usage(Usage(prompt, output, None, cache_read, cache_write, usage))
 
     def _complete_message(self, message: Json, body: Json) -> None:
         """Read a response of Converse, which was not streamed."""

@@ -184,7 +184,9 @@ def _read_output_format(value: Any) -> OutputFormat | None:
     except (TypeError, ValueError, RecursionError):
         return None
     texts = {name: schema[name] for name in ("name", "description") if isinstance(schema.get(name), str)}
-    return OutputFormat(type="json_schema", json_schema=parsed, **texts) if isinstance(parsed, dict) else None
+    return (
+        OutputFormat(type="json_schema", json_schema=parsed, strict=True, **texts) if isinstance(parsed, dict) else None
+    )
 
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:
@@ -208,9 +210,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         writer.report("reasoning was left out: its form is not known for this model")
     if thinking.effort is not None:
         writer.put(thinking.effort, "outputConfig", "effort")
-    output = writer.write_output_format(output_fields, STRICT)
-    if output is not None and output.type == "json":
-        writer.report("the output format JSON was left out: Converse has one only for a schema")
+    writer.write_output_format(output_fields, STRICT)
     if writer.get("parallel_calls"):
         writer.take("parallel_calls")  # what the models do anyway
     writer.write_rest()

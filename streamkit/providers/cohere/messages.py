@@ -170,7 +170,7 @@ class CohereRenderer(RoleRenderer[Traits]):
         return plan, parts
 
     def _call(self, block: ToolCallBlock) -> Json:
-        arguments = self.arguments_object(block.parameters, block.name)
+        arguments = self.arguments_object(block)
         self._tool_names[block.id] = block.name
         return {
             "id": self.ids.call_id(block),

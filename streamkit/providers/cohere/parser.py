@@ -39,6 +39,7 @@ from streamkit.providers.decoding.decoding import (
     error_message,
     excerpt,
     frame_error,
+    read_counts,
     read_json,
     report_unknown_fields,
 )
@@ -324,16 +325,11 @@ class CohereParser:
         if not isinstance(usage, dict) or not usage:
             return
         tokens, billed = _as_object(usage.get("tokens")), _as_object(usage.get("billed_units"))
-        prompt, output = as_integer(tokens.get("input_tokens")), as_integer(tokens.get("output_tokens"))
-        self._sink.usage(
-            Usage(
-                as_integer(billed.get("input_tokens")) if prompt is None else prompt,
-                as_integer(billed.get("output_tokens")) if output is None else output,
-                as_integer(tokens.get("reasoning_tokens")),
-                as_integer(usage.get("cached_tokens")),
-                raw=usage,
-            )
-        )
+        prompt, output, reasoning = read_counts(tokens, ("input_tokens", "output_tokens", "reasoning_tokens"))
+        if prompt is None or output is None:
+            paid_prompt, paid_output = read_counts(billed, ("input_tokens", "output_tokens"))
+            prompt, output = paid_prompt if prompt is None else prompt, paid_output if output is None else output
+        self._sink.usage(Usage(prompt, output, reasoning, as_integer(usage.get("cached_tokens")), raw=usage))
 
 
 def _report_event_fields(event: Json, sink: Sink) -> None:

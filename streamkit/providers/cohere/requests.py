@@ -114,7 +114,11 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
         if output.get("type") == "text" and schema is None:
             values["output_format"] = OutputFormat(type="text")
         elif output.get("type") == "json_object" and (schema is None or is_object(schema)):
-            values["output_format"] = OutputFormat(type="json" if schema is None else "json_schema", json_schema=schema)
+            values["output_format"] = (
+                OutputFormat(type="json")
+                if schema is None
+                else OutputFormat(type="json_schema", json_schema=schema, strict=True)
+            )
         if "output_format" in values:
             fields.take("response_format")
     return values
@@ -122,17 +126,20 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
-    writer.write_limit()
+    most = writer.write_limit()
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     writer.omit("reasoning_summary", "Cohere always shows its reasoning")
     if mode == "off":
         writer.put({"type": "disabled"}, "thinking")
     elif mode is not None or effort or budget:
+        is_exact, wanted = budget is not None and not writer.is_foreign, budget
         if effort and budget is None:
-            budget = budget_for(effort)
+            wanted = budget = budget_for(effort)
             writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+        if budget is not None and not is_exact:
+            budget = writer.fitting_budget(budget, most, is_exact=False)
         limit = {} if budget is None else {"token_budget": budget}
-        writer.put({"type": "enabled", **limit}, "thinking")
+        writer.put({"type": "enabled" if wanted is None or limit else "disabled", **limit}, "thinking")
     writer.write_output_format(output_fields)
     writer.write_rest()
 

@@ -40,6 +40,7 @@ __all__ = [
     "Endpoint",
     "Framing",
     "ModelFacts",
+    "SharedField",
     "Traits",
     "budget_for",
     "effort_for",
@@ -168,6 +169,18 @@ def effort_for(budget: int) -> str:
     return next((name for name in ("low", "medium", "high") if _BUDGETS[name] >= budget), "high")
 
 
+class SharedField(Struct, frozen=True):
+    """A field of a request's body that has the same meaning on several wires.
+
+    Attributes:
+        path: where it is in the body.
+        beside: fields that must be there with it; of a list these items.
+    """
+
+    path: tuple[str, ...]
+    beside: Mapping[str, Any] = {}
+
+
 Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]
 
 
@@ -225,6 +238,7 @@ class Traits(WireTraits, frozen=True, kw_only=True, dict=True):
         stores_calls: returns whether the provider has the beginning of a body's conversation, so that a result in it
             may answer a call that is not.
         setting_fields: the path in the body of each setting whose value is the same there, by its neutral name.
+        shared_fields: fields without a neutral setting that other wires have, too, by a name for all of them.
         implied_fields: fields of a request that ask another provider for nothing if they have these values.
         has_settings: the package can read and write requests (``requests.py``).
         max_temperature: the highest temperature; None if there is no lower limit than on other wires.
@@ -283,6 +297,7 @@ class Traits(WireTraits, frozen=True, kw_only=True, dict=True):
     normalize_body: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     stores_calls: Callable[[dict[str, Any]], bool] = field(default=lambda body: False)
     setting_fields: Mapping[str, tuple[str, ...]] = {}
+    shared_fields: Mapping[str, SharedField] = {}
     implied_fields: Mapping[str, Any] = {}
     has_settings: bool = True
     max_temperature: float | None = None

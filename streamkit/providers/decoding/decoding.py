@@ -40,13 +40,13 @@ __all__ = [
     "coerce",
     "compact_json",
     "convert",
-    "decode",
     "error_message",
     "excerpt",
     "frame_error",
     "has_value",
     "json_or_placeholder",
     "parse_json_or_text",
+    "read_counts",
     "read_json",
     "report_unknown_fields",
 ]
@@ -87,32 +87,8 @@ _encode_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), de
 _POSITION = re.compile(r"\[\d+\]")
 
 
-def decode(decoder: msgspec.json.Decoder[Chunk], data: bytes, sink: Sink) -> Chunk | None:
-    """Return the chunk of one frame; None if it contains none, after reporting the reason to the sink.
-
-    A frame that is no JSON is a protocol error; JSON that is no object is an unknown chunk.
-    """
-    try:
-        return decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        if not data.strip():  # "data:" alone, which some gateways send to keep the connection
-            return None
-    except RecursionError:
-        sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data)))
-        return None
-    try:
-        value = read_json(data)
-    except RecursionError:
-        sink.fail(StreamError("limit_exceeded", "a frame's JSON is nested too deeply", raw=excerpt(data)))
-        return None
-    except ValueError as error:
-        sink.fail(StreamError("protocol_error", f"a frame is no JSON ({error})", raw=excerpt(data)))
-        return None
-    return _coerce_chunk(value, decoder.type, sink)
-
-
 def convert(data: Any, chunk_type: type[Chunk], sink: Sink) -> Chunk | None:
-    """Return the chunk of a dict: the same as ``decode`` for input that is plain data."""
+    """Return the chunk of plain data; None if it is no object, which is reported as an unknown chunk."""
     try:
         return msgspec.convert(data, chunk_type)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
@@ -240,6 +216,15 @@ def as_integer(value: Any) -> int | None:
         value = int(value)
     # No count and no status is larger, and a number of thousands of digits has no text.
     return value if -(2**63) < value < 2**64 else None
+
+
+def read_counts(fields: dict[str, Any], names: tuple[str, ...]) -> list[int | None]:
+    """Return leaves of an object as integers, each as ``as_integer`` does."""
+    counts: list[int | None] = []
+    for name in names:
+        count = fields.get(name)
+        counts.append(count if count is None else as_integer(count))
+    return counts
 
 
 def compact_json(value: Any) -> str:

@@ -151,7 +151,7 @@ def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> 
     extras: dict[str, Any] = {}
     if isinstance(response, dict) and len(response) == 1:
         if isinstance(response.get("error"), str):
-            value, error = None, response["error"]
+            value, error, extras = None, response["error"], {"is_error": True}
         elif "result" in response and not isinstance(response["result"], dict):
             value = response["result"]
         elif isinstance(response.get("output"), str):  # https://ai.google.dev/api/caching#FunctionResponse names both

@@ -310,7 +310,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         call = _Call(self._call_count, self.tool_name(block.name), raw_id, accepts_media=accepts_media)
         self._call_count += 1
         self._open_calls[block.id] = (*self._open_calls.get(block.id, ()), call)
-        data: Json = {"name": call.name, "args": self.arguments_object(block.parameters, block.name)}
+        data: Json = {"name": call.name, "args": self.arguments_object(block)}
         if call.raw_id:
             data["id"] = call.raw_id
         part = _signed({"functionCall": data, **self._fields(block)}, signature)

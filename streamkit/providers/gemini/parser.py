@@ -22,7 +22,7 @@ import msgspec
 from streamkit.calls import FinishReason, StreamError
 from streamkit.events import ServerToolPhase
 from streamkit.ids import normalize_index
-from streamkit.providers.decoding.decoding import as_integer, as_text, convert, decode, error_message, read_json
+from streamkit.providers.decoding.decoding import as_integer, as_text, convert, error_message, frame_error, read_json
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.gemini.function_calls import FunctionCallReader
 from streamkit.providers.gemini.metadata import ResponseMetadataReader, UsageReader, facts_prefix
@@ -33,7 +33,6 @@ from streamkit.providers.gemini.schema import (
     NON_DATA_FIELDS,
     PART_METADATA,
     SIGNATURE,
-    WIDE_DECODER,
     Candidate,
     GenerateContentChunk,
     WideChunk,
@@ -48,6 +47,7 @@ from streamkit.providers.provider import ChoiceSink, Sink, Traits
 __all__ = ["GeminiParser", "create_parser"]
 
 _decode = CHUNK_DECODER.decode
+_READ_PART = WirePart()
 #: Finish reasons in the order of their numbers in google.ai.generativelanguage.v1beta, which is what
 #: ``$alt=json;enum-encoding=int`` sends. Vertex numbers them differently from 6 on (there 6 is BLOCKLIST and 9
 #: MALFORMED_FUNCTION_CALL) and the bytes do not show which of the two it is. From 7 on, no call may run by either list.
@@ -111,6 +111,7 @@ class GeminiParser:
         "_is_identified",
         "_metadata",
         "_raw",
+        "_raw_candidates",
         "_raw_parts",
         "_raw_source",
         "_sink",
@@ -125,19 +126,32 @@ class GeminiParser:
         self._usage = UsageReader(sink)
         self._metadata = ResponseMetadataReader(sink)
         self._raw_source: Any = None  # the frame or dict whose plain form is ``_raw``
-        self._raw: dict[str, Any]  # both are set with it
-        self._raw_parts: dict[int, list[Any]]
+        self._raw: dict[str, Any]  # these are set with it
+        self._raw_candidates: list[dict[str, Any]]
+        self._raw_parts: tuple[int, list[dict[str, Any]]]  # of the candidate at this place
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event, or one element of the array."""
         try:
-            chunk, is_wide = _decode(data), False
+            chunk = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            wide = decode(WIDE_DECODER, data, self._sink)
-            if wide is None:
-                return
-            chunk, is_wide = wide, True
-        self._read(chunk, data, is_wide=is_wide)
+            self._read_slow(data)
+            return
+        self._read(chunk, data, is_wide=False)
+
+    def _read_slow(self, data: bytes) -> None:
+        """Read an event whose values are not of the usual types, as plain data: it is decoded once."""
+        try:
+            raw = read_json(data)
+        except (RecursionError, ValueError) as error:
+            if data.strip():  # not "data:" alone, which some gateways send to keep the connection
+                self._sink.fail(frame_error(error, data))
+            return
+        chunk = convert(raw, WideChunk, self._sink)
+        if chunk is not None:
+            self._keep_plain(data, raw)
+            self._read(chunk, data, is_wide=True)
+            self._keep_plain(b"", {})
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one response as a dict in the spelling of REST or of google-genai, or a body that was not streamed."""
@@ -289,7 +303,9 @@ class GeminiParser:
     def _read_wide(self, state: _CandidateState, candidate: Candidate, source: bytes | dict[str, Any], at: int) -> None:
         """Read the parts and rare fields of a candidate, if its chunk has a field that most chunks do not have."""
         content = candidate.content
-        for number, part in enumerate(content.parts or () if content is not None else ()):
+        parts = content.parts or [] if content is not None else []
+        for number, part in enumerate(parts):
+            parts[number] = _READ_PART  # many of a few bytes take 30 times their memory, and once more as plain data
             self._read_part(state, part, source, at, number)
             if part.text or part.functionCall is not None:  # of any other part these fields were read as its data
                 raw = self._raw_part(source, at, number)
@@ -348,22 +364,26 @@ class GeminiParser:
     def _plain(self, source: bytes | dict[str, Any]) -> dict[str, Any]:
         """Return the chunk as plain data. It is made once a frame, and only if something is kept unchanged."""
         if self._raw_source is not source:
-            self._raw = to_camel_case(source, rename=False) if isinstance(source, dict) else read_json(source)
-            self._raw_source = source
-            self._raw_parts = {}
+            self._keep_plain(
+                source, to_camel_case(source, rename=False) if isinstance(source, dict) else read_json(source)
+            )
         return self._raw
+
+    def _keep_plain(self, source: bytes | dict[str, Any], raw: dict[str, Any]) -> None:
+        self._raw_source, self._raw = source, raw
+        candidates = raw.get("candidates")
+        # Entries that are not objects were left out when the chunk was coerced to its types.
+        entries = candidates if isinstance(candidates, list) else ()
+        self._raw_candidates = [entry for entry in entries if isinstance(entry, dict)]
+        self._raw_parts = -1, []
 
     def _raw_part(self, source: bytes | dict[str, Any], at: int, number: int) -> dict[str, Any]:
         """Return a part as plain data, to be sent back unchanged."""
-        raw = self._plain(source)
-        parts = self._raw_parts.get(at)
-        if parts is None:
-            # Entries that are not objects were left out when the chunk was coerced to its types.
-            candidates = [entry for entry in raw["candidates"] if isinstance(entry, dict)]
-            parts = [entry for entry in candidates[at]["content"]["parts"] if isinstance(entry, dict)]
-            self._raw_parts[at] = parts
-        part: dict[str, Any] = parts[number]
-        return part
+        self._plain(source)
+        if self._raw_parts[0] != at:
+            parts = self._raw_candidates[at]["content"]["parts"]
+            self._raw_parts = at, [entry for entry in parts if isinstance(entry, dict)]
+        return self._raw_parts[1][number]
 
 
 def _read_data(raw: dict[str, Any], choice: ChoiceSink, *, is_thought: bool) -> bool:

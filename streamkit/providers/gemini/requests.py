@@ -15,13 +15,14 @@ from streamkit.errors import UsageError
 from streamkit.providers.contract.traits import budget_for, effort_for
 from streamkit.providers.provider import ToolChoice, Traits
 from streamkit.providers.requests.body_fields import (
+    LEAST_BUDGET,
     BodyFields,
     SettingsWriter,
     is_object,
     is_texts,
     read_plain_settings,
 )
-from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.request import AllowedTools, OutputFormat
 from streamkit.providers.requests.tools import (
     further_fields,
     named_tool,
@@ -29,6 +30,7 @@ from streamkit.providers.requests.tools import (
     read_definition,
     split_tools,
     strict_schemas,
+    take_allowed_tools,
 )
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
@@ -65,6 +67,7 @@ STRICT = StrictProfile(
 _CALLING_CONFIG = ("toolConfig", "functionCallingConfig")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _MODE_OF_NAME = {name: mode for mode, name in _MODES.items()}
+_ALLOWING_MODES = {"ANY": "required", "VALIDATED": "auto"}  # "only be set when the Mode is ANY or VALIDATED"
 _CONFIG = "generationConfig"
 _THINKING = (_CONFIG, "thinkingConfig")
 _JSON = "application/json"
@@ -98,18 +101,22 @@ def read_tools(fields: BodyFields, traits: Traits) -> list[OfferedTool]:
     return tools
 
 
-def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
+def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | AllowedTools | None:
     """Take the mode of function calling and return it; None if there is none, and one of another form stays."""
     mode, names = fields.get(*_CALLING_CONFIG, "mode"), fields.get(*_CALLING_CONFIG, "allowedFunctionNames")
-    if not isinstance(mode, str) or mode not in _MODE_OF_NAME:
+    if not isinstance(mode, str):
         return None
     if names is None:
+        if mode not in _MODE_OF_NAME:
+            return None
         fields.take(*_CALLING_CONFIG, "mode")
         return _MODE_OF_NAME[mode]
     if mode == "ANY" and is_texts(names) and len(names) == 1:
         fields.take(*_CALLING_CONFIG, "allowedFunctionNames")
         fields.take(*_CALLING_CONFIG, "mode")
         return str(names[0])
+    if is_texts(names):
+        return take_allowed_tools(fields, _ALLOWING_MODES.get(mode), names, *_CALLING_CONFIG)
     return None
 
 
@@ -189,13 +196,14 @@ def _take_output_format(fields: BodyFields) -> OutputFormat | None:
     schema = fields.take(_CONFIG, "responseJsonSchema", check=is_object)
     if schema is None and (own := fields.take(_CONFIG, "responseSchema", check=is_object)) is not None:
         schema = to_json_schema(own)
-    return OutputFormat(type="json") if schema is None else OutputFormat(type="json_schema", json_schema=schema)
+    if schema is None:
+        return OutputFormat(type="json")
+    return OutputFormat(type="json_schema", json_schema=schema, strict=True)
 
 
 def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
-    writer.write_limit()
-    _write_reasoning(writer)
+    _write_reasoning(writer, writer.write_limit())
     writer.write_output_format(output_fields)
     if writer.get("parallel_calls"):
         writer.take("parallel_calls")  # what the model does anyway
@@ -213,7 +221,7 @@ def output_fields(output: OutputFormat) -> Json:
     return {_CONFIG: {"responseMimeType": _JSON, **schema}}
 
 
-def _write_reasoning(writer: SettingsWriter) -> None:
+def _write_reasoning(writer: SettingsWriter, limit: int | None) -> None:
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), writer.facts.reasoning
     is_wanted = mode == "auto" or effort is not None or budget is not None
@@ -226,7 +234,7 @@ def _write_reasoning(writer: SettingsWriter) -> None:
     elif mode == "off":
         writer.report("reasoning was not turned off: the model always reasons")
     elif form == "budget":
-        _write_budget(writer, mode, effort, budget)
+        _write_budget(writer, mode, effort, budget, limit)
     elif form == "effort" and budget is not None:
         level = effort or effort_for(budget)
         writer.report(f"the reasoning budget of {budget} tokens became the level {level!r}")
@@ -234,14 +242,17 @@ def _write_reasoning(writer: SettingsWriter) -> None:
     elif effort:
         _put_level(writer, effort)
     elif budget is not None or mode == "auto":
-        writer.put(_DYNAMIC if budget is None else budget, *_THINKING, "thinkingBudget")
+        _write_budget(writer, mode, effort, budget, limit)
     if summary is None and writer.is_foreign and is_wanted and mode != "off":
         summary = "auto"  # other wires show reasoning without being asked
     if summary is not None:
         writer.put(summary != "none", *_THINKING, "includeThoughts")
 
 
-def _write_budget(writer: SettingsWriter, mode: str | None, effort: str | None, budget: int | None) -> None:
+def _write_budget(
+    writer: SettingsWriter, mode: str | None, effort: str | None, budget: int | None, limit: int | None
+) -> None:
+    is_exact = budget is not None and not writer.is_foreign
     if budget is None and effort:
         budget = budget_for(effort)
         writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
@@ -253,7 +264,10 @@ def _write_budget(writer: SettingsWriter, mode: str | None, effort: str | None, 
     if most is not None and budget > most:
         writer.report(f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model")
         budget = most
-    writer.put(budget, *_THINKING, "thinkingBudget")
+    fitting = budget if is_exact else writer.fitting_budget(budget, limit, is_exact=False)
+    if fitting is None and not writer.facts.reasoning_is_optional:
+        fitting = min(LEAST_BUDGET, budget)
+    writer.put(fitting or _OFF, *_THINKING, "thinkingBudget")
 
 
 def _put_level(writer: SettingsWriter, effort: str) -> None:

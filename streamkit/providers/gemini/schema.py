@@ -31,7 +31,6 @@ __all__ = [
     "PART_METADATA",
     "SIGNATURE",
     "TEXT_METADATA",
-    "WIDE_DECODER",
     "Candidate",
     "FunctionCall",
     "GenerateContentChunk",
@@ -195,7 +194,6 @@ class WideChunk(GenerateContentChunk, gc=False):
 
 
 CHUNK_DECODER: msgspec.json.Decoder[GenerateContentChunk] = msgspec.json.Decoder(GenerateContentChunk)
-WIDE_DECODER: msgspec.json.Decoder[WideChunk] = msgspec.json.Decoder(WideChunk)
 # ---------------------------------------------------------------- chunks as dicts
 #: Names in REST's spelling that nearly every chunk has. A dict with one of them is in REST's spelling.
 _REST_NAMES = ("responseId", "modelVersion", "usageMetadata")

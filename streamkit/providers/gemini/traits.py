@@ -271,7 +271,7 @@ TRAITS = Traits(
         model_in_body=False,
         limit_field=("generationConfig", "maxOutputTokens"),
         sdk_base_path="",
-        route=r"/v\d\w*/(?:.+/)?models/(?P<model>[^/:]+):(?P<verb>(?:streamGenerate|generate)Content)",
+        route=r"/v\d\w*/(?:.+?/)?models/(?P<model>.+):(?P<verb>(?:streamGenerate|generate)Content)",
         route_example="/v1beta/models/{model}:streamGenerateContent",
         models_path="/v1beta/models?pageSize=1000",
         further_paths=tuple(

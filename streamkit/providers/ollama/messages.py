@@ -39,7 +39,7 @@ from streamkit.providers.rendering.message_renderer import RoleRenderer
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import plain_output
 from streamkit.providers.requests.tools import select_tools
-from streamkit.tools.definition import OfferedTool
+from streamkit.tools.definition import OfferedTool, ToolDefinition
 from streamkit.values.media import normalize_data, parse_data_url, quote_source
 
 if TYPE_CHECKING:
@@ -68,10 +68,14 @@ def build_request(
     """Return the fields of a request's body that the conversation decides.
 
     The API has no tool choice, so the offered tools express it: none for ``none``, only that one for a named tool.
-    Nothing can express that a tool must be called: ``required`` is left out.
+    Nothing can express that a tool must be called: ``required`` is left out, and reported.
     """
     offered, mode = select_tools(tool_choice, tools)
+    if mode == "required":
+        rendered.report("that a tool must be called was left out: Ollama has no tool choice")
     body: Json = {traits.messages_field: rendered.messages}
+    if any(isinstance(tool, ToolDefinition) and tool.strict for tool in offered):
+        rendered.report("tools are not strict in this request: Ollama has no strict mode")
     if offered and mode != "none":
         body["tools"] = render_tools(offered)
     if output is not None:
@@ -173,7 +177,7 @@ class OllamaRenderer(RoleRenderer[Traits]):
             message["tool_calls"] = [self._call(call) for call in calls]
 
     def _call(self, block: ToolCallBlock) -> Json:
-        arguments = self.arguments_object(block.parameters, block.name)
+        arguments = self.arguments_object(block)
         call: Json = {"function": {"name": block.name, "arguments": arguments}}
         # Several calls in history may have one id: no field of this wire names the response, so the ids of turns
         # without a turn_key repeat. Results are paired with them by order.

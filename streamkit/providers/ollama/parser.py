@@ -41,6 +41,7 @@ from streamkit.values.media import sniff_base64_type
 __all__ = ["OllamaParser", "create_parser"]
 
 _decode = DECODER.decode
+_LONGEST_DELTA = 200  # bytes of a line that is decoded as a delta: most with calls or the end are longer
 
 
 def create_parser(sink: Sink, traits: Traits) -> OllamaParser:
@@ -62,6 +63,9 @@ class OllamaParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one line."""
+        if len(data) > _LONGEST_DELTA:
+            self._parse_slow(data)
+            return
         try:
             line = _decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -69,6 +73,7 @@ class OllamaParser:
             return
         message = line.message
         if line.done or message.tool_calls:
+            del line, message  # many calls take 20 times their bytes, and would do so twice
             self._parse_slow(data)
             return
         if line.model != self._model:

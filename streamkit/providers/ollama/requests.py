@@ -70,7 +70,11 @@ def read_settings(fields: BodyFields, traits: Traits) -> Json:
     if output == "json" or is_object(output):
         fields.take("format")
         schema = output if is_object(output) else None
-        values["output_format"] = OutputFormat(type="json" if schema is None else "json_schema", json_schema=schema)
+        values["output_format"] = (
+            OutputFormat(type="json")
+            if schema is None
+            else OutputFormat(type="json_schema", json_schema=schema, strict=True)
+        )
     return values
 
 

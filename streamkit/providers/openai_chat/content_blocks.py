@@ -96,8 +96,9 @@ def read_reasoning(choice: ChoiceSink, delta: Delta) -> None:
         choice.add_metadata({"reasoning_details": details})
 
 
-def read_content_parts(choice: ChoiceSink, content: Any) -> None:
-    """Emit ``content`` that is a list of parts, or one part."""
+def read_content_parts(choice: ChoiceSink, content: Any) -> list[Any]:
+    """Emit ``content`` that is a list of parts, or one part; return what is no part, to be reported once."""
+    others: list[Any] = []
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
         if part.__class__ is str:
@@ -113,8 +114,9 @@ def read_content_parts(choice: ChoiceSink, content: Any) -> None:
             choice.refusal(part["refusal"])
         elif kind == "reference":
             choice.citation(part)
-        elif part:  # an empty one would take 130 times its memory as a block
-            choice.provider_block(part)
+        elif part:  # an empty one would take 130 times its memory as a block, and ``true`` 70 times
+            choice.provider_block(part) if isinstance(part, dict) else others.append(part)
+    return others
 
 
 def _read_thinking(choice: ChoiceSink, part: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from streamkit.calls import StreamError
 from streamkit.ids import IdRule
 from streamkit.providers.contract.output_form import OutputSupport
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.providers.contract.traits import Endpoint, ModelFacts, matches_no_head
+from streamkit.providers.contract.traits import Endpoint, ModelFacts, SharedField, matches_no_head
 from streamkit.providers.openai_chat.traits import (
     ERRORS,
     ILLEGAL_IN_NAME,
@@ -41,7 +41,7 @@ from streamkit.providers.openai_chat.traits import (
     signature_state,
 )
 from streamkit.providers.provider import Traits
-from streamkit.providers.requests.models.openai import OPENAI_MODELS
+from streamkit.providers.requests.models.openai import OPENAI_FIELDS, OPENAI_MODELS
 from streamkit.values.message_format import RateMessage
 
 __all__ = ["DIALECTS", "ChatDialect", "MediaForm", "MessageForm", "ReasoningRules", "StreamForm"]
@@ -53,6 +53,8 @@ class MessageForm(Struct, frozen=True, kw_only=True):
     developer_role: bool = False  #: a message may have the role ``developer``
     #: a message may have the ``name`` of its author. Mistral refuses one (microsoft/autogen#2748).
     author_names: bool = False
+    #: the arguments of a call may be any text; elsewhere they are JSON, which vLLM and llama.cpp parse
+    any_arguments: bool = False
     result_names: bool = False  #: a tool message has the tool's name
     prefix: bool = False  #: a last assistant message that the model shall continue has the field ``prefix``
     #: the text of an assistant message between a tool message and a user message, if the one must not follow the other;
@@ -69,6 +71,8 @@ class MediaForm(Struct, frozen=True, kw_only=True):
     result_images: bool = False
     image_replay: bool = False  #: images that the model generated are sent back
     document_parts: bool = False  #: a file is a part of type ``document_url``; elsewhere of type ``file``
+    #: a message may have a part of type ``video_url``
+    video_parts: bool = False
     file_addresses: bool = False  #: a file may be sent as its address
     file_annotations: bool = False  #: annotations of type ``file`` are sent back, so that the file is not parsed again
 
@@ -220,13 +224,19 @@ _OPENAI_SCHEMAS = ToolSchemaRules(
 # https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 _OPENAI_MEDIA = MediaForm(image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"}))
 # https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages, and the SDK of Azure
-_OPENAI_MESSAGES = MessageForm(developer_role=True, author_names=True)
+_OPENAI_MESSAGES = MessageForm(developer_role=True, author_names=True, any_arguments=True)
 
 _OPENAI = ChatDialect(
     name="openai_chat",
     messages=_OPENAI_MESSAGES,
     media=_OPENAI_MEDIA,
     setting_fields=OPENAI_SETTINGS,
+    shared_fields={
+        **OPENAI_FIELDS,
+        # "The 'metadata' parameter is only allowed when 'store' is enabled."
+        "metadata": SharedField(("metadata",), {"store": True}),
+        "top_logprobs": SharedField(("top_logprobs",), {"logprobs": True}),
+    },
     models=OPENAI_MODELS,
     max_stop_texts=4,
     id_rule=OPENAI_IDS,
@@ -399,6 +409,7 @@ DIALECTS = (
         tool_schema=_OPENAI_SCHEMAS,  # of the servers behind it (HKUDS/nanobot#2287)
         reasoning_field="reasoning",
         media=MediaForm(
+            video_parts=True,  # https://openrouter.ai/docs/guides/overview/multimodal/videos
             # https://openrouter.ai/docs/guides/overview/multimodal/pdfs, both
             file_addresses=True,
             file_annotations=True,
@@ -426,6 +437,7 @@ DIALECTS = (
         # https://help.aliyun.com/zh/model-studio/deep-thinking, and can1357/oh-my-pi#886
         reasoning=ReasoningRules(setting="enable_thinking", unless_off=re.compile(r"qwen(?:3\.[5-9]|[4-9])")),
         setting_fields=SETTINGS_WITH_TOP_K,
+        media=MediaForm(video_parts=True),  # https://help.aliyun.com/zh/model-studio/vision
         cache_marks=True,  # DashScope's explicit cache (BerriAI/litellm#25330, agentscope-ai/agentscope-java#1363)
         markup_families=frozenset({"hermes", "qwen"}),
         endpoint=Endpoint(
@@ -448,6 +460,7 @@ DIALECTS = (
         setting_fields=SETTINGS_WITH_TOP_K,  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
         endpoint=Endpoint(base_url="http://localhost:8000/v1", key_variables=("VLLM_API_KEY",), key_required=False),
         strict="vllm",
+        media=MediaForm(video_parts=True),  # https://docs.vllm.ai/en/latest/features/multimodal_inputs
         # https://docs.vllm.ai/en/latest/features/structured_outputs
         output=OutputSupport(has_field=True, any_root=True),
         reasoning_field="reasoning",

@@ -22,6 +22,7 @@ from streamkit.providers.decoding.decoding import (
     excerpt,
     has_value,
     parse_json_or_text,
+    read_counts,
     read_json,
     report_unknown_fields,
 )
@@ -61,11 +62,10 @@ _NO_FACTS, _NO_CHOICE_FACTS = _response_facts(Chunk()), _choice_facts(ChunkChoic
 class ResponseReader:
     """A reader of the fields of one response. It reports facts once, though chunks repeat them."""
 
-    __slots__ = ("_choice_facts", "_facts", "_filter_results", "_metadata", "_sink")
+    __slots__ = ("_choice_facts", "_facts", "_filter_results", "_sink")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._metadata: dict[str, Any] = {}  # the facts that were reported
         self._facts: Any = _NO_FACTS  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
         self._filter_results: dict[str, Any] = {}
         self._choice_facts: Any = _NO_CHOICE_FACTS  # the same of CHOICE_RESPONSE_FIELDS and the last choice
@@ -110,14 +110,8 @@ class ResponseReader:
             self._sink.add_response_metadata({"content_filter_results": self._filter_results})
 
     def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
-        facts: dict[str, Any] = {}
-        has_news = False
-        for name, value in zip(names, values, strict=True):
-            if value not in (None, ""):
-                facts[name] = value
-                has_news = has_news or self._metadata.get(name) != value
-        if has_news:
-            self._metadata |= facts
+        facts = {name: value for name, value in zip(names, values, strict=True) if value is not None and value != ""}
+        if facts:
             self._sink.add_response_metadata(facts)
 
     def read_without_choices(self, chunk: Chunk, raw: Any) -> bool:
@@ -177,6 +171,8 @@ def plain_chunk(raw: Any) -> Any:
 
 # ---------------------------------------------------------------- usage
 
+#: Beside OpenAI's two: the tokens from the cache of DeepSeek and of Moonshot, and those of reasoning of other servers.
+_COUNT_FIELDS = "prompt_tokens", "completion_tokens", "prompt_cache_hit_tokens", "cached_tokens", "reasoning_tokens"
 #: The names of the tokens written to a cache, among the details of the prompt: OpenRouter's and Bedrock's, SAP's, those
 #: of DashScope's explicit cache (https://help.aliyun.com/en/model-studio/context-cache) and of new-api's relays.
 _CACHE_WRITE_FIELDS = (
@@ -199,11 +195,10 @@ def _parse_usage(raw: Any) -> Usage | None:
     """
     if not isinstance(raw, dict):
         return None
-    prompt, output = as_integer(raw.get("prompt_tokens")), as_integer(raw.get("completion_tokens"))
+    prompt, output, hits, cached, thinking = read_counts(raw, _COUNT_FIELDS)
     if prompt is None and output is None:  # mlx-vlm (earendil-works/pi#2326)
         prompt, output = as_integer(raw.get("input_tokens")), as_integer(raw.get("output_tokens"))
-    prompt_details = raw.get("prompt_tokens_details")
-    output_details = raw.get("completion_tokens_details")
+    prompt_details, output_details = raw.get("prompt_tokens_details"), raw.get("completion_tokens_details")
     cache_read = cache_write = reasoning = None
     if isinstance(prompt_details, dict):
         cache_read = as_integer(prompt_details.get("cached_tokens"))
@@ -212,9 +207,7 @@ def _parse_usage(raw: Any) -> Usage | None:
                 count = as_integer(prompt_details[name])
                 cache_write = cache_write if count is None else count
     if cache_read is None:
-        cache_read = as_integer(raw.get("prompt_cache_hit_tokens"))  # DeepSeek
-    if cache_read is None:
-        cache_read = as_integer(raw.get("cached_tokens"))  # Moonshot
+        cache_read = cached if hits is None else hits
     if not _RELAYED_CACHE_FIELDS.isdisjoint(raw):
         relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
         relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
@@ -225,7 +218,7 @@ def _parse_usage(raw: Any) -> Usage | None:
     if isinstance(output_details, dict):
         reasoning = as_integer(output_details.get("reasoning_tokens"))
     if reasoning is None:
-        reasoning = as_integer(raw.get("reasoning_tokens"))
+        reasoning = thinking
     if reasoning and output is not None and prompt is not None:
         if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
             output += reasoning

@@ -119,7 +119,7 @@ def _read_user(builder: ContentBuilder, message: dict[str, Any]) -> None:
         text, cache, own_mark = _read_text_part(builder, part) if isinstance(part, dict) else (part, None, {})
         if builder.text("human", text, cache, extras=own_mark):
             continue
-        blocks = parse_media_part(part) if isinstance(part, dict) else []
+        blocks = parse_media_part(part, builder.provider) if isinstance(part, dict) else []
         for block in blocks:
             kind = part["type"]
             builder.report_unread(

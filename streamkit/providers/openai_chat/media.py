@@ -7,8 +7,9 @@ from typing import Any
 
 from streamkit.errors import UnsupportedContent
 from streamkit.history import FileBlock, ImageBlock
+from streamkit.history.content import OWN_PART
 from streamkit.history.result_parts import detail_metadata
-from streamkit.history.tool_results import ResultPart, result_parts
+from streamkit.history.tool_results import ResultPart, decode_text_file, result_parts
 from streamkit.providers.openai_chat.dialects import ChatDialect, MediaForm
 from streamkit.values.media import (
     has_type_in,
@@ -24,12 +25,19 @@ __all__ = ["convert_media", "convert_tool_media", "image_address", "image_part",
 
 # The media types that OpenAI accepts as ``input_audio``; every other file is a ``file`` part.
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_VIDEO = "video_url"
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 
 
 def convert_media(block: ImageBlock | FileBlock, traits: ChatDialect) -> dict[str, Any]:
     """Return an image or file as a part of a user message."""
     if isinstance(block, FileBlock):
+        own = block.metadata.get(OWN_PART) if traits.is_from_provider(block.metadata) else None
+        if isinstance(own, dict):
+            return own
+        if (text := decode_text_file(block)) and not traits.media.document_parts:
+            # "Expected a base64-encoded data URL with an application/pdf MIME type" (vercel/ai#7266)
+            return {"type": "text", "text": f"{block.name}:\n{text}" if block.name else text}
         return _file_part(block, traits.media)
     part = image_part(block.data, traits.media.image_types)
     detail = block.metadata.get("detail")
@@ -43,7 +51,7 @@ def convert_tool_media(block: ImageBlock | FileBlock, traits: ChatDialect) -> di
         UnsupportedContent: a chat message does not take it in this form, or few servers accept the file.
     """
     part = convert_media(block, traits)
-    if isinstance(block, FileBlock) and part["type"] in ("file", "document_url"):
+    if isinstance(block, FileBlock) and part["type"] in ("text", "file", "document_url"):
         kind = (block.media_type or "application/pdf").lower()
         if kind != "application/pdf":
             # https://platform.openai.com/docs/guides/pdf-files; a text file is sent as its text
@@ -77,6 +85,10 @@ def _file_part(block: FileBlock, form: MediaForm) -> dict[str, Any]:
     data_url = normalize_data_url(data) or (to_data_url(data, media_type) if data else "")
     if media_type.startswith("image/"):
         return image_part(data_url or address, form.image_types)
+    if media_type.startswith("video/"):
+        if not form.video_parts or not (data_url or is_url(address)):
+            raise UnsupportedContent(f"this server takes no video: {quote_source(block.url or block.name)}")
+        return {"type": _VIDEO, _VIDEO: {"url": data_url or address}}
     has_address = form.file_addresses and is_url(address)
     if form.document_parts and media_type not in _AUDIO_FORMATS and (data or has_address):
         part = {"type": "document_url", "document_url": data_url or address}
@@ -98,9 +110,23 @@ def image_address(part: dict[str, Any]) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def parse_media_part(part: dict[str, Any]) -> list[ResultPart]:
-    """Return the blocks of an image, audio or file part; empty if history has no block for the part."""
+def parse_media_part(part: dict[str, Any], provider: str = "") -> list[ResultPart]:
+    """Return the blocks of an image, audio, video or file part; empty if history has no block for the part.
+
+    A video of unknown type is taken for MP4. Its own *provider* gets it, and a text file, back as it was.
+    """
     kind = part.get("type")
+    if kind == _VIDEO:
+        video = part.get(_VIDEO)
+        address = video.get("url") if isinstance(video, dict) else video
+        if not isinstance(address, str):
+            return []
+        url = parse_data_url(address)
+        media_type = (url.media_type if url is not None else "") or "video/mp4"
+        own = {"provider": provider, OWN_PART: part}
+        if url is not None:
+            return [FileBlock(media_type=media_type, data=address, metadata=own)]
+        return [FileBlock(media_type=media_type, url=address, metadata=own)]
     if kind == "document_url":
         return result_parts([part]) or []
     if kind == "image_url":
@@ -120,4 +146,7 @@ def parse_media_part(part: dict[str, Any]) -> list[ResultPart]:
     if is_url(data):
         return [FileBlock(url=data, name=name)]
     url = parse_data_url(data)
-    return [FileBlock(media_type=(url.media_type if url is not None else "") or None, data=data, name=name)]
+    file = FileBlock(media_type=(url.media_type if url is not None else "") or None, data=data, name=name)
+    if provider and decode_text_file(file):
+        file.metadata.update({"provider": provider, OWN_PART: part})
+    return [file]

@@ -53,7 +53,7 @@ from streamkit.providers.rendering.media import (
     result_text,
     split_text_and_media,
 )
-from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark
+from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark, invalid_arguments
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
 from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
@@ -150,7 +150,10 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                     parts.append(self.marked({"type": "text", "text": block.text}, block))
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(self.marked(convert_media(block, self.traits), block))
-                report_name(block, parts[-1], self.changes)
+                if parts[-1]["type"] == "text":
+                    self.report("a text file became text: few servers of this wire accept such a file")
+                else:
+                    report_name(block, parts[-1], self.changes)
             elif isinstance(block, OpaqueBlock) and self.is_own(block) and _is_content_part(block.raw):
                 parts.append(block.raw)
             else:
@@ -362,13 +365,12 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def _call(self, block: ToolCallBlock) -> Json:
         call_id, name = self.ids.call_id(block), block.name
         self.call_names[block.id] = name
-        arguments = text_or_json(block.parameters)
         call: Json
         if block.kind == "custom" and self.traits.custom_calls:
-            call = {"id": call_id, "type": "custom", "custom": {"name": name, "input": arguments}}
+            call = {"id": call_id, "type": "custom", "custom": {"name": name, "input": text_or_json(block.parameters)}}
         else:
-            if block.kind == "custom":
-                arguments = data_as_json(self.arguments_object(arguments, name))
+            invalid = invalid_arguments(block) if self.traits.messages.any_arguments else None
+            arguments = data_as_json(self.arguments_object(block)) if invalid is None else invalid
             call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         if "extra_content" in block.metadata and self.is_from_target(block):  # thought signatures of Gemini's endpoint
             extra = self.own_state(block, "extra_content")

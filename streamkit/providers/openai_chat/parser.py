@@ -399,7 +399,8 @@ class ChatParser:
             if content:
                 choice_sink.text(content)
         elif content is not None:
-            read_content_parts(choice_sink, content)
+            if others := read_content_parts(choice_sink, content):
+                self._sink.unknown(others)
         if delta.refusal.__class__ is str and delta.refusal:
             choice_sink.refusal(delta.refusal)
 

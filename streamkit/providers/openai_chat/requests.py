@@ -26,7 +26,7 @@ from streamkit.providers.requests.body_fields import (
     read_plain_settings,
     take_effort,
 )
-from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.request import AllowedTools, OutputFormat
 from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.providers.requests.tools import (
     further_fields,
@@ -38,6 +38,7 @@ from streamkit.providers.requests.tools import (
     render_function_tool,
     select_tools,
     strict_schemas,
+    take_allowed_tools,
 )
 from streamkit.tools import StrictProfile
 from streamkit.tools.custom import Grammar
@@ -84,6 +85,8 @@ def build_request(
     body: Json = {traits.messages_field: messages}
     if tools:
         body["tools"] = render_tools(tools, traits)
+        if traits.strict is None and any(isinstance(tool, ToolDefinition) and tool.strict for tool in tools):
+            rendered.report(f"tools are not strict in this request: {traits.name} has no strict mode")
     if output is not None:
         profile = strict_profile(traits.strict)
         merge_fields(body, output_fields(strict_output_if_possible(output, profile, rendered.changes)))
@@ -211,20 +214,21 @@ def _read_thinking(fields: BodyFields) -> Json:
 
 def write_settings(writer: SettingsWriter, traits: ChatDialect) -> None:
     """Write the settings into the body."""
-    writer.write_limit()
-    _write_reasoning(writer, traits)
-    writer.write_output_format(output_fields)
+    limit = writer.write_limit()
+    _write_reasoning(writer, traits, limit)
+    writer.write_output_format(output_fields, strict_profile(traits.strict), enforces=False)
     if not writer.body.get("tools"):
         # "'parallel_tool_calls' is only allowed when 'tools' are specified" (openai/openai-agents-python#39)
         writer.take("parallel_calls")
     writer.write_rest()
 
 
-def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
+def _write_reasoning(writer: SettingsWriter, traits: ChatDialect, limit: int | None) -> None:
     if not writer.sets_reasoning:
         return
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), traits.reasoning.setting
+    is_exact = budget is not None and not writer.is_foreign
     if writer.facts.reasoning == "none" or form is None:
         if effort or budget:
             writer.report("reasoning was left out: the model or the server has no setting for it")
@@ -250,6 +254,8 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         elif effort:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
     elif form == "object":
+        if budget is not None and not is_exact:
+            budget = writer.fitting_budget(budget, limit, is_exact=False)
         _write_object(writer, {"mode": mode, "effort": effort, "budget": budget, "summary": summary})
     elif form == "thinking":
         writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
@@ -258,10 +264,13 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect) -> None:
         elif effort and mode != "off":
             writer.report(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")
     else:
-        writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
         if effort and budget is None:
             budget = budget_for(effort)
             writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+        if budget is not None and mode != "off" and not is_exact:
+            budget = writer.fitting_budget(budget, limit, is_exact=False)
+            mode = "off" if budget is None else mode
+        writer.body.update(reasoning_switch(traits, is_on=mode != "off"))
         if budget is not None and mode != "off":
             writer.put(budget, "thinking_budget")
 
@@ -388,7 +397,7 @@ def _read_tool(raw: Json, provider: str) -> ToolDefinition | None:
     return read_definition(custom, provider, schema_field="parameters", known=known, grammar=grammar, is_custom=True)
 
 
-def read_tool_choice(fields: BodyFields, traits: ChatDialect) -> ToolChoice | None:
+def read_tool_choice(fields: BodyFields, traits: ChatDialect) -> ToolChoice | AllowedTools | None:
     """Take the tool choice and return it; None if there is none, and one of another form stays in the body."""
     choice = fields.get("tool_choice")
     if choice is None:
@@ -401,6 +410,12 @@ def read_tool_choice(fields: BodyFields, traits: ChatDialect) -> ToolChoice | No
         if isinstance(named, dict) and named.keys() == {"name"} and isinstance(named["name"], str):
             fields.take("tool_choice")
             return named["name"]
+    if fields.get("tool_choice", "type") == "allowed_tools":
+        listed, names = fields.get("tool_choice", "allowed_tools", "tools"), list[Any]()
+        for tool in listed if isinstance(listed, list) else ():
+            named = tool.get(tool.get("type")) if isinstance(tool, dict) and isinstance(tool.get("type"), str) else None
+            names.append(named.get("name") if isinstance(named, dict) else None)
+        return take_allowed_tools(fields, fields.get("tool_choice", "allowed_tools", "mode"), names, "tool_choice")
     return None
 
 

@@ -72,8 +72,10 @@ class _Lookups:
     def close(self, item: OutputItem) -> None:
         """Remove an item from those without a snapshot."""
         self.open.get(item.type, {}).pop(item.key, None)
-        if item.call_id is not None:
-            self.open_calls.get((item.type, item.call_id), {}).pop(item.key, None)
+        if item.call_id is not None and (same := self.open_calls.get((item.type, item.call_id))) is not None:
+            same.pop(item.key, None)
+            if not same:  # an empty one keeps the memory of what it had
+                del self.open_calls[item.type, item.call_id]
 
 
 class OutputItemIndex:
@@ -215,8 +217,7 @@ class OutputItemIndex:
 
     def find(self, types: Collection[str], item_id: Any, index: Any) -> OutputItem | None:
         """Return the item of one of these types that an event belongs to, or None."""
-        item = self.find_by_id(item_id)
-        if item is not None and item.type in types:
+        if item_id is not None and (item := self.find_by_id(item_id)) is not None and item.type in types:
             return item
         position = as_position(index)
         if position is not None:

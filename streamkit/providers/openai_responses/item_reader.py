@@ -137,7 +137,7 @@ class ItemReader:
                     item.is_repeated = True
                     message = f"item {raw.get('id')!r} is in the output twice; the second one was ignored"
                     self._sink.warn("item_repeated", message)
-            self._read_snapshot(item, raw, is_ended=is_ended)
+            self._read_snapshot(item, raw, is_ended=is_ended, is_in_output=True)
         if self._client_reader is not None:
             self._client_reader.report_shell_calls()
         for item in self.index.items:
@@ -194,8 +194,15 @@ class ItemReader:
         item.repeated_start = None
         return self._start(repeated.raw, repeated.index)
 
-    def _read_snapshot(self, item: OutputItem, raw: Json, *, is_ended: bool) -> None:
-        """Read a snapshot of a complete item; ``is_ended``: nothing of it follows."""
+    def _read_snapshot(self, item: OutputItem, raw: Json, *, is_ended: bool, is_in_output: bool = False) -> None:
+        """Read a snapshot of a complete item.
+
+        Args:
+            item: what is known of it.
+            raw: the snapshot.
+            is_ended: nothing of it follows.
+            is_in_output: it is in the final output, whose order counts, not the order in which the items began.
+        """
         self.index.clear_current()
         is_first = not item.is_done
         if is_first:
@@ -221,7 +228,8 @@ class ItemReader:
         elif item.type == "shell_call":
             self._sink.keep(json_size(raw))
             self._client_items.keep_shell_call(item, raw)
-            self._client_items.report_shell_calls(self.index.items[-1].type)
+            if not is_in_output:
+                self._client_items.report_shell_calls(self.index.items[-1].type)
         elif is_client_item(raw) or item.type in CLIENT_ITEM_FIELDS:
             self._client_items.complete(item, raw, is_ended=is_ended)
         elif item.type in ("compaction", "compaction_summary"):

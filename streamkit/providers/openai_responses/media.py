@@ -72,6 +72,8 @@ def input_file(block: FileBlock) -> Json:
     data_url = normalize_data_url(data) or (to_data_url(data, media_type or "application/octet-stream") if data else "")
     if media_type.startswith("image/"):
         return input_image(data_url or block.url or "")
+    if media_type.startswith("video/") or (block.media_type or "").startswith("video/"):
+        raise UnsupportedContent(f"OpenAI takes no video: {quote_source(block.name or block.url)}")
     if data_url:
         return {"type": "input_file", "filename": block.name or "file", "file_data": data_url, **detail_of(block)}
     if block.url:

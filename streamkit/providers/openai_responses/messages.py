@@ -54,7 +54,7 @@ from streamkit.providers.openai_responses.requests import output_fields, render_
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.rendering.media import report_name
-from streamkit.providers.rendering.message_renderer import MessageRenderer
+from streamkit.providers.rendering.message_renderer import MessageRenderer, invalid_arguments
 from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.providers.writing.encoding import text_or_json
@@ -375,7 +375,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             "type": "custom_tool_call" if is_custom else "function_call",
             "call_id": self.ids.call_id(block),
             "name": self.tool_name(block.name),
-            "input" if is_custom else "arguments": text_or_json(block.parameters),
+            "input" if is_custom else "arguments": invalid_arguments(block) or text_or_json(block.parameters),
         }
         item_id = self._item_id(block, "ctc_" if is_custom else "fc_")
         if item_id is not None:

@@ -23,6 +23,7 @@ from streamkit.providers.decoding.decoding import (
     convert,
     excerpt,
     frame_error,
+    read_counts,
     read_json,
     report_unknown_fields,
 )
@@ -290,21 +291,13 @@ class ResponsesParser:
         input_details, output_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
         input_details = input_details if isinstance(input_details, dict) else {}
         output_details = output_details if isinstance(output_details, dict) else {}
-        prompt, output = as_integer(usage.get("input_tokens")), as_integer(usage.get("output_tokens"))
+        prompt, output, total = read_counts(usage, ("input_tokens", "output_tokens", "total_tokens"))
         reasoning = as_integer(output_details.get("reasoning_tokens"))
         if reasoning and output is not None and prompt is not None:
-            if as_integer(usage.get("total_tokens")) == prompt + output + reasoning:
+            if total == prompt + output + reasoning:
                 output += reasoning  # counted separately, as xAI does on Chat Completions
-        self._sink.usage(
-            Usage(
-                prompt,
-                output,
-                reasoning,
-                as_integer(input_details.get("cached_tokens")),
-                as_integer(input_details.get("cache_write_tokens")),
-                usage,
-            )
-        )
+        cache_read, cache_write = read_counts(input_details, ("cached_tokens", "cache_write_tokens"))
+        self._sink.usage(Usage(prompt, output, reasoning, cache_read, cache_write, usage))
 
 
 #: The events that are no plain delta, and their methods.

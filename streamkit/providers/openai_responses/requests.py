@@ -24,7 +24,7 @@ from streamkit.providers.requests.body_fields import (
     read_plain_settings,
     take_effort,
 )
-from streamkit.providers.requests.request import OutputFormat
+from streamkit.providers.requests.request import AllowedTools, OutputFormat
 from streamkit.providers.requests.strict import OPENAI
 from streamkit.providers.requests.tools import (
     further_fields,
@@ -32,6 +32,7 @@ from streamkit.providers.requests.tools import (
     outer_fields,
     read_definition,
     strict_schemas,
+    take_allowed_tools,
 )
 from streamkit.tools.custom import Grammar, declared_name
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
@@ -68,7 +69,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     """Write the settings into the body."""
     writer.write_limit()
     _write_reasoning(writer)
-    writer.write_output_format(output_fields)
+    writer.write_output_format(output_fields, OPENAI, enforces=False)
     writer.write_rest()
 
 
@@ -192,7 +193,7 @@ def _read_definition(raw: Json, provider: str, **group: Any) -> ToolDefinition |
     )
 
 
-def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
+def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | AllowedTools | None:
     """Take the tool choice and return it; None if there is none, and one of another form stays in the body."""
     choice = fields.get("tool_choice")
     if isinstance(choice, str) and choice in _MODES:
@@ -202,6 +203,11 @@ def read_tool_choice(fields: BodyFields, traits: Traits) -> ToolChoice | None:
         if isinstance(choice["name"], str):
             fields.take("tool_choice")
             return choice["name"]
+    if fields.get("tool_choice", "type") == "allowed_tools":
+        listed = fields.get("tool_choice", "tools")
+        entries = [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
+        names = [tool.get("name") or tool.get("server_label") or tool.get("type") for tool in entries]
+        return take_allowed_tools(fields, fields.get("tool_choice", "mode"), names, "tool_choice")
     return None
 
 

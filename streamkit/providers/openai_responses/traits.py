@@ -13,12 +13,12 @@ from streamkit.calls import FinishReason
 from streamkit.ids import IdRule, normalize_to_openai_tool_id, prefixed_ids, safe_up_to
 from streamkit.providers.contract.output_form import OutputSupport
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.contract.traits import Endpoint, SharedField
 from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.decoding.openai_errors import ERRORS
 from streamkit.providers.openai_responses.output_items import is_reference
 from streamkit.providers.provider import Traits
-from streamkit.providers.requests.models.openai import OPENAI_MODELS
+from streamkit.providers.requests.models.openai import OPENAI_FIELDS, OPENAI_MODELS
 from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating, rate_parts
 
 __all__ = [
@@ -113,6 +113,10 @@ TRAITS = Traits(
         "store": False,
         "include": ["reasoning.encrypted_content"],
         "stream_options": {"include_obfuscation": False},
+    },
+    shared_fields={
+        **OPENAI_FIELDS,
+        "top_logprobs": SharedField(("top_logprobs",), {"include": ["message.output_text.logprobs"]}),
     },
     models=OPENAI_MODELS,
     illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),

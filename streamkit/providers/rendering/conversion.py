@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 
+from streamkit.calls import OUTPUT_TOOL
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import OpaqueBlock
 from streamkit.history.content import Content, to_contents
 from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.providers import registry
+from streamkit.providers.contract.output_form import add_output_tool
 from streamkit.providers.contract.rendered import IdPolicy
-from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice
+from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice, Traits
 from streamkit.providers.registry import ProviderName, get, message_formats
 from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
 from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_object, merge_fields
@@ -31,7 +33,7 @@ from streamkit.providers.requests.request import (
     mark_tools,
     to_settings,
 )
-from streamkit.providers.requests.tools import ToolNames, prepare_tools
+from streamkit.providers.requests.tools import ToolNames, prepare_tools, tool_label
 from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitions
 from streamkit.tools.toolset import AnyTool
 from streamkit.values.json_data import copy_with
@@ -67,8 +69,12 @@ class NeutralRequest:
         names = ToolNames(request.tools, provider.traits)
         changes += names.changes
         self.contents: list[Content] = names.rename(request.contents)
-        self._tools = prepare_tools(request.tools, provider.traits, names, changes)
-        choice = request.tool_choice
+        offered, choice, allowed = request.tools, request.tool_choice, request.allowed_tools
+        if allowed is not None and self._is_foreign:
+            offered = [tool for tool in offered if tool_label(tool) in allowed.names]
+            changes.append(f"only these tools were offered, which the request allows: {', '.join(allowed.names)}")
+            choice = allowed.mode
+        self._tools = prepare_tools(offered, provider.traits, names, changes)
         is_possible = choice in (None, "auto", "none") or (choice == "required" and bool(self._tools))
         if choice not in (None, "auto", "none", "required"):
             namespaces = [
@@ -77,7 +83,7 @@ class NeutralRequest:
             choice = names.target_name(choice, namespaces[0] if namespaces else None)
             is_possible = bool(namespaces)
         if not is_possible:  # the target would refuse it
-            changes.append(f"the tool choice {request.tool_choice!r} was left out: no tool fits it")
+            changes.append(f"the tool choice {choice!r} was left out: no tool fits it")
         self._choice: ToolChoice | None = choice if is_possible else None
         # Results may answer calls in the beginning of the conversation, if the target has it.
         self.is_beginning_stored: bool = False
@@ -87,34 +93,81 @@ class NeutralRequest:
             self.is_beginning_stored = traits.stores_calls({**request.unread, traits.messages_field: raw})
 
     def body(self, rendered: RenderedMessages, output: OutputType[Any] | None = None) -> Json:
-        """Return the body of the request, for the rendered conversation and the type of a structured output."""
-        options: Json = {"tool_choice": self._choice, "stream": self._request.stream, "output": output}
-        try:
-            body = self._provider.build_request(rendered, tools=self._tools, **options)
-        except UsageError as error:  # the target cannot convert the schema of a strict tool
-            relaxed: Sequence[OfferedTool] = [
-                copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in self._tools
-            ]
-            if relaxed == self._tools:
-                raise
-            self._changes.append(f"tools are not strict in this request: {error}")
-            body = self._provider.build_request(rendered, tools=relaxed, **options)
-        self._changes += rendered.changes
-        request = self._request
-        writer = SettingsWriter(
-            request.settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign
-        )
-        self._provider.write_settings(writer)
+        """Return the body of the request, for the rendered conversation and the type of a structured output.
+
+        The output format of another provider's client that the target has no field for is requested as the arguments
+        of a tool, which the gateway writes as text again (`CallRestorer`).
+        """
+        request, before = self._request, ([*self._changes], [*rendered.changes])
+        settings, tools, choice = request.settings, self._tools, self._choice
+        while True:
+            options: Json = {"tool_choice": choice, "stream": request.stream, "output": output}
+            try:
+                body = self._provider.build_request(rendered, tools=tools, **options)
+            except UsageError as error:  # the target cannot convert the schema of a strict tool
+                relaxed: list[OfferedTool] = [
+                    copy_with(tool, strict=False) if isinstance(tool, ToolDefinition) else tool for tool in tools
+                ]
+                if relaxed == tools:
+                    raise
+                self._changes.append(f"tools are not strict in this request: {error}")
+                body = self._provider.build_request(rendered, tools=relaxed, **options)
+            self._changes += rendered.changes
+            writer = SettingsWriter(settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign)
+            self._provider.write_settings(writer)
+            if writer.refused_output is None:
+                break
+            form, reason = writer.refused_output
+            if not self._is_foreign or any(tool_label(tool) == OUTPUT_TOOL for tool in tools):
+                self._changes.append(f"the output format was left out: {reason}")
+                break
+            from streamkit.output import OutputType
+
+            self._changes[:], rendered.changes[:] = before
+            self._changes.append(f"the output is requested as the arguments of a tool: {reason}")
+            wanted = OutputType[Any](form.json_schema or {"type": "object", "additionalProperties": True})
+            tools, choice = add_output_tool(wanted, tools, choice)
+            settings = copy_with(settings, output_format=None)
+        if request.allowed_tools is not None and not self._is_foreign:
+            merge_fields(body, request.allowed_tools.fields)
         if not request.unread:
             return body
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
         if self._is_foreign and unread:
+            with suppress(UnknownProvider):  # a dialect that is not registered
+                unread = _move_shared(BodyFields(unread), get(request.provider or "").traits, writer)
             if paths := _lacking(unread, request.provider):
                 listed = ", ".join(map(repr, paths))
                 self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
         else:
             merge_fields(body, unread)
         return body
+
+
+def _move_shared(fields: BodyFields, source: Traits, writer: SettingsWriter) -> Json:
+    """Write the fields that both wires have into the body, and return the others.
+
+    What one wire has beside a field moves with it. A field stays if the client said otherwise there: Chat Completions
+    has metadata of stored responses alone.
+    """
+    for name, field in source.shared_fields.items():
+        place, target = writer.traits.shared_fields.get(name), writer.body
+        if place is None or fields.get(*field.path) is None:
+            continue
+        if any(
+            fields.get(key) not in (None, value) and not isinstance(value, list) for key, value in place.beside.items()
+        ):
+            continue
+        writer.put(fields.take(*field.path), *place.path)
+        for key, value in field.beside.items():
+            given = fields.get(key)
+            if isinstance(value, list) and isinstance(given, list):
+                fields.put_back(key, [item for item in given if item not in value])
+            elif given == value:
+                fields.take(key)
+        for key, value in place.beside.items():
+            target[key] = [*target.get(key, ()), *value] if isinstance(value, list) else value
+    return fields.rest
 
 
 def _lacking(unread: Json, provider: str | None) -> list[str]:
@@ -274,9 +327,9 @@ def render_request(
         request = Request(contents=to_contents("contents", contents), stream=True)
     overrides: dict[str, Any] = {}
     if tools != () and (definitions := to_definitions(tools, target.name)):
-        overrides["tools"] = definitions
+        overrides |= {"tools": definitions, "allowed_tools": None}
     if tool_choice:
-        overrides["tool_choice"] = tool_choice
+        overrides |= {"tool_choice": tool_choice, "allowed_tools": None}
     if stream is not None and stream is not request.stream:
         overrides["stream"] = stream
     if settings is not None:
@@ -335,7 +388,7 @@ def parse_request(
     fields = BodyFields(body if traits.normalize_body is None else traits.normalize_body(body))
     reader = target.request_reader()
     tools = reader.read_tools(fields, traits)
-    tool_choice = reader.read_tool_choice(fields, traits)
+    choice = reader.read_tool_choice(fields, traits)
     settings = reader.read_settings(fields, traits)
     report = ReadingChanges()
     messages = fields.take(traits.messages_field)
@@ -356,7 +409,8 @@ def parse_request(
     return Request(
         contents=contents,
         tools=tools,
-        tool_choice=tool_choice,
+        tool_choice=choice if isinstance(choice, str) else None,
+        allowed_tools=None if isinstance(choice, str) else choice,
         stream=traits.endpoint.streams_by_default if is_streamed is None else is_streamed,
         settings=Settings(**settings),
         unread=fields.rest,

@@ -26,6 +26,8 @@ from typing import Any, Literal, TypeAlias
 from streamkit.errors import UnsupportedContent, UsageError
 from streamkit.history.content import (
     BLOCKS_WITHOUT_MEDIA,
+    OWN_PART,
+    WORDS,
     Block,
     Content,
     FileBlock,
@@ -53,6 +55,7 @@ __all__ = [
     "lost_of_failure",
     "media_parts",
     "report_name",
+    "report_own_fields",
     "result_text",
     "split_text_and_media",
 ]
@@ -101,6 +104,21 @@ def report_name(block: Media, part: Any, changes: list[str]) -> None:
     sentence = "the name of a file was not sent with it: the target has no field for it, or refuses its characters"
     if name not in values and (name.rpartition(".")[0] or name) not in values and sentence not in changes:
         changes.append(sentence)
+
+
+#: What the metadata of an image or file has that is no field of one wire, or has a place of its own.
+_NEUTRAL_METADATA = frozenset(
+    {"cache", "context", "detail", "raw", WORDS, OWN_PART, "provider", "endpoint", "model", "requested_model"}
+)
+
+
+def report_own_fields(block: Block, changes: list[str]) -> None:
+    """Report the fields of an image or file of another provider that only its own wire has."""
+    for name in sorted(block.metadata.keys() - _NEUTRAL_METADATA) if block.type in ("image", "file") else ():
+        origin = block.metadata.get("provider", "its provider")
+        sentence = f"the field {name!r} of an image or file was left out: only {origin} has it"
+        if sentence not in changes:
+            changes.append(sentence)
 
 
 def convert_or_describe(
@@ -256,7 +274,10 @@ def _apply_to_content(content: Content, provider: Provider, changes: list[str], 
         if isinstance(block, ToolResponseBlock):
             blocks.append(_apply_to_result(block, provider, policy, changes))
         elif isinstance(block, (ImageBlock, FileBlock)) and not provider.carries(block, content.speaker):
-            text = _replacement_text(block, f"[{label(block)}]", provider, policy, changes)
+            text = _replacement_text(block, describe(block), provider, policy, changes)
+            report_own_fields(block, changes)
+            if text is not None and isinstance(words := block.metadata.get(WORDS), str):
+                text = f"{words}\n{text}"
             blocks += [TextBlock(text=text)] if text is not None else []
         else:
             blocks.append(block)
@@ -302,6 +323,9 @@ def _replacement_text(
     block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]
 ) -> str | None:
     """Return the text that replaces a block, or None if it is left out; report either."""
+    if policy == "text" and isinstance(block, FileBlock) and decode_text_file(block) is not None:
+        changes.append(f"a text file became text: {provider.name} takes no such file")
+        return text
     if policy == "text":
         changes.append(f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry")
         return text

@@ -20,13 +20,15 @@ from streamkit.history import (
     Content,
     FileBlock,
     ImageBlock,
+    OpaqueBlock,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, CacheMark
+from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, WORDS, CacheMark
 from streamkit.history.tool_results import ResultPart
+from streamkit.history.words import UNREADABLE_FILE, UNREADABLE_SUMMARY
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
 from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
@@ -35,10 +37,12 @@ from streamkit.providers.rendering.media import (
     followup_user_blocks,
     lost_of_failure,
     media_parts,
+    report_own_fields,
     result_text,
     split_text_and_media,
 )
 from streamkit.providers.requests.request import MOST_CACHE_MARKS
+from streamkit.values.json_data import copy_with
 
 __all__ = [
     "AnyTraits",
@@ -47,7 +51,11 @@ __all__ = [
     "MessageRenderer",
     "RoleRenderer",
     "cache_mark",
+    "invalid_arguments",
 ]
+
+
+_WITH_WORDS = ("image", "file", "opaque")  # the blocks that may have fields and words for their own provider alone
 
 
 class MessageIds:
@@ -193,28 +201,56 @@ class MessageRenderer(Generic[AnyTraits]):
             self.content_number += 1
             if "author" in content.metadata and not self.accepts_author(content):
                 self.report("the name of a message's author was left out: the target has no field for it")
-            has_call = False
+            has_call = has_words = False
             for block in content.blocks:
+                if block.type in _WITH_WORDS and block.metadata and not self.is_own(block):
+                    has_words = has_words or WORDS in block.metadata
+                    report_own_fields(block, self.changes)
                 if type(block) is TextBlock and block.metadata.get("citations") and not self.is_from_target(block):
                     self.report("the citations of a text were left out: only the provider that made them accepts them")
                 if type(block) is ToolResponseBlock and (block.error or block.status not in (None, "completed")):
-                    if lost := lost_of_failure(block, has_flag=self.has_failure_flag(block)):
+                    has_flag = self.has_failure_flag(block)
+                    has_words = has_words or not (has_flag or self._says_failure(block))
+                    if lost := lost_of_failure(block, has_flag=has_flag):
                         self.report(lost)
                 elif content.speaker == "ai" and type(block) is ToolCallBlock:
                     has_call = True
-                    if block.parameters == {} and "raw_arguments" in block.metadata:
-                        self.report(f"the arguments of a call of {block.name!r} are {{}}: they were no complete object")
                 elif has_call and self.calls_come_last and type(block) is TextBlock and block.text:
                     self.report(
                         "a text that followed a call was put before it: a message of the target ends with calls"
                     )
-            self.add(content)
+            self.add(self._in_words(content) if has_words else content)
         if is_end:
             self.finish()
         system = "\n\n".join(self.system) or None
         count = self.content_number + 1
         changes = self.changes + self._closing_changes
         return RenderedMessages(self.messages, system, self.members, count, self.request_fields, changes)
+
+    def _in_words(self, content: Content) -> Content:
+        """Return a content in which text says what other providers' parts, files and failed results are."""
+        blocks: list[Block] = []
+        for block in content.blocks:
+            if isinstance(block, ToolResponseBlock) and not self.has_failure_flag(block):
+                if not self._says_failure(block):
+                    self.report("that a result is an error was written into its text: the target has no field for it")
+                    block = copy_with(block, error=f"Error: {block.error}")
+            is_said = block.type in _WITH_WORDS and WORDS in block.metadata and not self.is_own(block)
+            if is_said:
+                blocks.append(TextBlock(text=block.metadata[WORDS]))
+                raw = block.raw if isinstance(block, OpaqueBlock) else {"type": "context"}
+                kind = raw.get("type") or next(iter(raw), None) if isinstance(raw, dict) else None
+                is_lost = any(sentence in block.metadata[WORDS] for sentence in (UNREADABLE_FILE, UNREADABLE_SUMMARY))
+                what = "is lost, and a text says so" if is_lost else "became text"
+                self.report(f"a part ({kind or 'opaque'}) {what}: only {block.metadata.get('provider')} has it")
+            if not (is_said and isinstance(block, OpaqueBlock)):
+                blocks.append(block)
+        return copy_with(content, blocks=blocks)
+
+    def _says_failure(self, block: ToolResponseBlock) -> bool:
+        """Return False if a client's wire had a flag for the failure of a result whose text does not say it."""
+        is_flagged = "is_error" in block.metadata and bool(block.error)
+        return not is_flagged or str(block.error).lstrip().casefold().startswith("error")
 
     def accepts_author(self, content: Content) -> bool:
         """Return True if a message has a field for the author that a client of the same dialect named."""
@@ -296,12 +332,20 @@ class MessageRenderer(Generic[AnyTraits]):
             self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
         return legal
 
-    def arguments_object(self, parameters: Any, name: str) -> Json:
-        """Return a call's arguments as an object; its field ``input`` contains the free text of a custom call."""
-        if isinstance(parameters, dict):
-            return parameters
-        self.report(f"the free text of a call of {name!r} was put into an object")
-        return {"input": parameters}
+    def arguments_object(self, block: ToolCallBlock) -> Json:
+        """Return a call's arguments as an object.
+
+        Its field ``input`` has the free text of a custom call, and ``INVALID_JSON`` the text of arguments that are no
+        object, as Anthropic recommends
+        (https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming).
+        """
+        if not isinstance(block.parameters, dict):
+            self.report(f"the free text of a call of {block.name!r} was put into an object")
+            return {"input": block.parameters}
+        if (invalid := invalid_arguments(block)) is None:
+            return block.parameters
+        self.report(f"the arguments of a call of {block.name!r} were put into an object as text: they were none")
+        return {"INVALID_JSON": invalid}
 
     def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
         """Append a message that contains the content being rendered, or the given contents."""
@@ -331,6 +375,12 @@ class MessageRenderer(Generic[AnyTraits]):
             else:
                 self.messages[number] = {**self.messages[number], "content": kept}
         return True
+
+
+def invalid_arguments(block: ToolCallBlock) -> str | None:
+    """Return the text of arguments that are no JSON object, as the model wrote it; None for any others."""
+    raw = block.metadata.get("raw_arguments")
+    return raw if block.parameters == {} and isinstance(raw, str) and raw.strip() else None
 
 
 def cache_mark(block: Block) -> CacheMark | None:

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 from streamkit.providers.contract.output_form import OutputRefused
 from streamkit.providers.contract.traits import ModelFacts, Traits, nearest_effort
 from streamkit.providers.requests.request import OutputFormat, Settings
-from streamkit.providers.requests.strict import strict_format
+from streamkit.providers.requests.strict import guaranteed_format, strict_format
 from streamkit.tools import StrictProfile
 
 __all__ = [
+    "LEAST_BUDGET",
     "BodyFields",
     "SettingsWriter",
     "asks_for_usage",
@@ -32,6 +33,9 @@ __all__ = [
 ]
 
 _TEXT = frozenset({str})
+#: The fewest tokens of reasoning that are of use: the least that Anthropic accepts
+#: (https://platform.claude.com/docs/en/api/messages).
+LEAST_BUDGET = 1024
 
 #: What a value must be: of a type (a text is not empty then, an integer no boolean), or what a function accepts.
 Check: TypeAlias = type[str] | type[int] | type[bool] | type[list[Any]] | Callable[[Any], bool]
@@ -216,13 +220,16 @@ class SettingsWriter:
 
     Attributes:
         facts: the facts of the requested model.
+        traits: those of the target.
+        refused_output: the form of the response's text that was left out, and why; None without one.
     """
 
     def __init__(self, settings: Settings, traits: Traits, body: Json, changes: list[str], *, is_foreign: bool):
         self.facts: ModelFacts = traits.facts_for(settings.model)
         self.body = body
         self.is_foreign = is_foreign
-        self._traits = traits
+        self.refused_output: tuple[OutputFormat, str] | None = None
+        self.traits: Traits = traits
         self._changes = changes
         self._values = settings.values
         self._model = self._values.pop("model", None)
@@ -265,33 +272,54 @@ class SettingsWriter:
         target[path[-1]] = value
 
     def write_output_format(
-        self, fields_of: Callable[[OutputFormat], Json], strict: StrictProfile | None = None
+        self,
+        fields_of: Callable[[OutputFormat], Json],
+        strict: StrictProfile | None = None,
+        *,
+        enforces: bool = True,
     ) -> OutputFormat | None:
-        """Write the form of the response's text and return it; None if it is not set or left out.
-
-        The schema of another provider's request is left out where the target refuses the field. The output is not
-        requested as a tool instead: the client expects it as text.
+        """Write the form of the response's text and return it; None if it is not set, or if `refused_output` has it.
 
         Args:
             fields_of: returns the fields of a body that request a form.
-            strict: the strict mode of a target that takes no other schema; another provider's is converted to it.
+            strict: the strict mode of the target; another provider's schema is converted to it.
+            enforces: the target enforces every schema, and takes none in another form than that of its strict mode;
+                else it does if the request says so.
         """
         output: OutputFormat | None = self.take("output_format")
         if output is None:
             return None
         if self.is_foreign and output.type == "json_schema":
             is_streamed, has_tools = self.body.get("stream") is True, bool(self.body.get("tools"))
-            reason = self._traits.output.reason_without_field(self._model, stream=is_streamed, has_tools=has_tools)
+            reason = self.traits.output.reason_without_field(self._model, stream=is_streamed, has_tools=has_tools)
             if reason is not None:
-                self.report(f"the schema of the output format was left out: {reason}")
+                self.refused_output = (output, reason)
                 return None
         try:
-            fields = fields_of(strict_format(output, strict) if strict is not None and self.is_foreign else output)
+            if self.is_foreign and not enforces and output.strict:
+                output = self._guaranteed(output, strict)
+            elif self.is_foreign and enforces and strict is not None:
+                output = strict_format(output, strict)
+            fields = fields_of(output)
         except OutputRefused as error:
-            self.report(f"the schema of the output format was left out: {error}")
+            self.refused_output = (output, str(error))
+            return None
+        if output.type == "json" and not fields:
+            self.refused_output = (output, f"{self.traits.name} has a form of the output only for a schema")
             return None
         merge_fields(self.body, fields)
         return output
+
+    def _guaranteed(self, output: OutputFormat, strict: StrictProfile | None) -> OutputFormat:
+        """Return an output format that the target enforces; if it cannot, one that it does not, and report that."""
+        reason = f"{self.traits.name} has no strict mode"
+        if strict is not None:
+            try:
+                return guaranteed_format(output, strict)
+            except OutputRefused as error:
+                reason = str(error)
+        self.report(f"the schema of the output format is not enforced: {reason}")
+        return output.model_copy(update={"strict": None if strict is None else False})
 
     def accepted_effort(self, effort: str) -> str:
         """Return the effort that the model accepts and that is nearest; another one is reported."""
@@ -300,12 +328,30 @@ class SettingsWriter:
             self.report(f"the reasoning effort {effort!r} became {accepted!r}, which the model accepts")
         return accepted
 
+    def fitting_budget(self, budget: int, limit: int | None, *, is_exact: bool) -> int | None:
+        """Return the tokens of reasoning, with room for the response after it; None if too few are left to be of use.
+
+        Args:
+            budget: the tokens that are wanted.
+            limit: the most tokens of the response, reasoning included; None if there is no limit.
+            is_exact: the client has set them in this provider's own form, so that they stay if they are accepted.
+        """
+        if limit is None or (is_exact and budget < limit):
+            return budget
+        fitting = min(budget, limit - 1 if is_exact else limit // 2)
+        if fitting < LEAST_BUDGET:
+            self.report(f"reasoning was left out: it needs {LEAST_BUDGET} tokens, and the response has {limit}")
+            return None
+        if fitting != budget:
+            self.report(f"the reasoning budget was changed from {budget} to {fitting} of {limit} tokens")
+        return fitting
+
     def write_limit(self) -> int | None:
         """Write the most tokens of the response and return them; None if there is no limit.
 
         A provider that requires the field gets the most that the model accepts, or its default for unknown models.
         """
-        endpoint, most = self._traits.endpoint, self.facts.max_output_tokens
+        endpoint, most = self.traits.endpoint, self.facts.max_output_tokens
         limit = self.take("max_output_tokens")
         if limit is None:
             limit = None if endpoint.default_limit is None else most or endpoint.default_limit
@@ -320,22 +366,22 @@ class SettingsWriter:
         """Write the settings of `Traits.setting_fields`, and report the remaining ones, for which there is no field."""
         if not self._values:
             return
-        self._fit("temperature", self._traits.max_temperature)
+        self._fit("temperature", self.traits.max_temperature)
         if self.facts.temperature_excludes_top_p:
             temperature, top_p = self.get("temperature"), self.get("top_p")
             if temperature is not None and top_p is not None:
                 # a temperature of 1 is what the model has without it
                 name = "temperature" if temperature == 1 != top_p else "top_p"
                 self.omit(name, f"{self._model} accepts a temperature or a top_p, not both")
-        stop, most = self.get("stop"), self._traits.max_stop_texts
+        stop, most = self.get("stop"), self.traits.max_stop_texts
         if stop is not None and most is not None and len(stop) > most:
             self._values["stop"] = stop[:most]
             self.report(f"only the first {most} of {len(stop)} texts that end the response were kept")
-        for name, path in self._traits.setting_fields.items():
+        for name, path in self.traits.setting_fields.items():
             if (value := self.take(name)) is not None:
                 self.put(value, *path)
         for name in sorted(self._values):
-            self.omit(name, f"{self._traits.name} has no field for it")
+            self.omit(name, f"{self.traits.name} has no field for it")
 
     def _fit(self, name: str, most: float | None) -> None:
         value = self.get(name)

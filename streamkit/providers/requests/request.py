@@ -26,6 +26,7 @@ from streamkit.values.json_data import copy_with
 
 __all__ = [
     "MOST_CACHE_MARKS",
+    "AllowedTools",
     "CachePolicy",
     "OutputFormat",
     "Request",
@@ -109,6 +110,22 @@ class Settings(BaseModel):
         return {name: values[name] for name in given if values[name] is not None}
 
 
+class AllowedTools(BaseModel):
+    """The tools that a request allows, of all that it defines.
+
+    Attributes:
+        names: their names.
+        mode: ``auto``, or ``required`` if one of them must be called.
+        fields: the fields of the body that allow them, which its own provider gets back.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
+
+    names: list[str]
+    mode: Literal["auto", "required"]
+    fields: dict[str, Any] = Field(default_factory=dict)
+
+
 class Request(BaseModel):
     """A request to a model.
 
@@ -116,6 +133,7 @@ class Request(BaseModel):
         contents: the conversation, with the system text in its place.
         tools: the tools that the model may call.
         tool_choice: ``auto``, ``none``, ``required`` or a tool's name; None leaves it to the provider.
+        allowed_tools: the tools that may be called, if not all; another provider is offered no others.
         stream: whether the response is streamed.
         settings: the settings.
         unread: every other field of the body as it was, by the names of ``provider``. It is sent back to that provider
@@ -129,6 +147,7 @@ class Request(BaseModel):
     contents: list[Content]
     tools: list[ToolDefinition | HostedTool] = Field(default_factory=list)
     tool_choice: str | None = None
+    allowed_tools: AllowedTools | None = None
     stream: bool = False
     settings: Settings = Field(default_factory=Settings)
     unread: dict[str, Any] = Field(default_factory=dict)

@@ -6,7 +6,10 @@ mode, or if no strict mode is documented: its requests contain a strict tool in 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from streamkit.errors import UsageError
 from streamkit.providers.contract.output_form import OutputRefused
@@ -16,7 +19,15 @@ from streamkit.tools import StrictProfile
 if TYPE_CHECKING:
     from streamkit.output import OutputType
 
-__all__ = ["CLAUDE_KEYWORDS", "OPENAI", "plain_output", "strict_format", "strict_output", "strict_output_if_possible"]
+__all__ = [
+    "CLAUDE_KEYWORDS",
+    "OPENAI",
+    "guaranteed_format",
+    "plain_output",
+    "strict_format",
+    "strict_output",
+    "strict_output_if_possible",
+]
 
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas (read 2026-11): every property required,
 # "it is possible to emulate an optional parameter by using a union type with null"; the keywords and formats below;
@@ -75,6 +86,23 @@ def strict_format(output: OutputFormat, profile: StrictProfile) -> OutputFormat:
         return output
     schema = _strict_schema("the output", output.json_schema or {}, profile)
     return output.model_copy(update={"json_schema": schema})
+
+
+def guaranteed_format(output: OutputFormat, profile: StrictProfile) -> OutputFormat:
+    """Return the output format of a client of another provider, whose schema is enforced, for OpenAI's strict mode.
+
+    Raises:
+        OutputRefused: the schema has no such form, or one in which the output differs: the mode has no optional
+            properties, but ones that may be null, which the client's schema does not allow.
+    """
+    from streamkit.tools.strict_schema import StrictSchema
+
+    plain = StrictSchema("the output", output.json_schema or {}, replace(profile, every_required=False))
+    with suppress(UsageError):  # raised again below, by the mode itself
+        plain.parameters()
+    if profile.every_required and plain.optional:
+        raise OutputRefused(f"{profile.target} has no strict mode for properties that are not required")
+    return strict_format(output, profile)
 
 
 def strict_output_if_possible(

@@ -23,7 +23,7 @@ from streamkit.history.content import UNPAIRED_BLOCKS
 from streamkit.providers.contract.rendered import ToolChoice
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.requests.body_fields import BodyFields
-from streamkit.providers.requests.request import read_cache_mark
+from streamkit.providers.requests.request import AllowedTools, read_cache_mark
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
@@ -43,6 +43,8 @@ __all__ = [
     "select_tools",
     "split_tools",
     "strict_schemas",
+    "take_allowed_tools",
+    "tool_label",
 ]
 
 _SEPARATOR = "__"
@@ -323,15 +325,26 @@ def strict_schemas(tools: Sequence[OfferedTool], profile: StrictProfile | None) 
     return own | converted
 
 
+def take_allowed_tools(fields: BodyFields, mode: Any, names: Sequence[Any], *path: str) -> AllowedTools | None:
+    """Take the field at a path, which allows some of the tools; None, and it stays, if it has another form."""
+    if mode not in ("auto", "required") or not names or not all(isinstance(name, str) for name in names):
+        return None
+    kept: Json = {path[-1]: fields.take(*path)}
+    for name in reversed(path[:-1]):
+        kept = {name: kept}
+    return AllowedTools(names=list(names), mode=mode, fields=kept)
+
+
 ToolMode: TypeAlias = Literal["auto", "none", "required"]
 
 
 def named_tool(choice: ToolChoice | None, tools: Sequence[OfferedTool]) -> OfferedTool | None:
     """Return the tool that a choice names; None if it names none. The provider's own tools have names, too."""
-    return next((tool for tool in tools if _name(tool) == choice), None)
+    return next((tool for tool in tools if tool_label(tool) == choice), None)
 
 
-def _name(tool: OfferedTool) -> str:
+def tool_label(tool: OfferedTool) -> str:
+    """Return the name of a tool; of one of the provider the name by which a choice or a sentence calls it."""
     return tool.label if isinstance(tool, HostedTool) else tool.name
 
 
@@ -355,5 +368,5 @@ def select_tools(choice: ToolChoice | None, tools: Sequence[OfferedTool]) -> tup
         return list(tools), "required"
     if choice == "required":
         raise UsageError('tool_choice is "required", but there are no tools')
-    names = f"nor one of the tools: {', '.join(map(_name, tools))}" if tools else "and there are no tools"
+    names = f"nor one of the tools: {', '.join(map(tool_label, tools))}" if tools else "and there are no tools"
     raise UsageError(f'tool_choice {choice!r} is not "auto", "none" or "required", {names}')

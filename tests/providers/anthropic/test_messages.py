@@ -207,9 +207,12 @@ def test_input_is_always_an_object() -> None:
     call_block = ToolCallBlock(id="t1", name="w", parameters={}, metadata={"raw_arguments": '{"a":"b'})
     custom = ToolCallBlock(id="t2", name="w", parameters="free text", kind="custom")
     rendered = render(Content.human("?"), Content.ai("", call_block, custom))
-    assert [part["input"] for part in parts(rendered, "assistant")] == [{}, {"input": "free text"}]
+    assert [part["input"] for part in parts(rendered, "assistant")] == [
+        {"INVALID_JSON": '{"a":"b'},
+        {"input": "free text"},
+    ]
     assert rendered.changes == [
-        "the arguments of a call of 'w' are {}: they were no complete object",
+        "the arguments of a call of 'w' were put into an object as text: they were none",
         "the free text of a call of 'w' was put into an object",
     ]
 

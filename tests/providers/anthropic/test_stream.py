@@ -58,7 +58,7 @@ def test_recorded_response_is_rendered_without_changes(recorded: bytes) -> None:
     validator.validate_python(rendered.messages)
     lost = {call.name for call in turn.calls if call.state != "complete"}
     assert rendered.changes == [
-        f"the arguments of a call of {name!r} are {{}}: they were no complete object" for name in lost
+        f"the arguments of a call of {name!r} were put into an object as text: they were none" for name in lost
     ]
 
 

@@ -326,7 +326,7 @@ TOOL = Tool(name="w", description="Weather.", parameters={"type": "object", "pro
 
 @pytest.mark.parametrize(
     ("choice", "sent"),
-    [("auto", {"auto": {}}), ("required", {"any": {}}), ("w", {"tool": {"name": "w"}}), ("none", None), (None, None)],
+    [("auto", {"auto": {}}), ("required", {"any": {}}), ("w", {"tool": {"name": "w"}}), (None, None)],
 )
 def test_every_tool_choice_has_its_form(choice: str | None, sent: dict[str, Any] | None) -> None:
     body = request_of(PROVIDER, [Content.system("Be brief."), HUMAN], tools=[TOOL], tool_choice=choice)

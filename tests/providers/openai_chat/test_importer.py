@@ -53,7 +53,13 @@ def test_chat_keeps_unknown_parts_and_parses_legacy_function_calls() -> None:
         ImageBlock(data=PNG),
         FileBlock(media_type="audio/mpeg", data="QQ=="),
         FileBlock(media_type="application/pdf", data="data:application/pdf;base64,QQ==", name="a.pdf"),
-        OpaqueBlock(raw={"type": "file", "file": {"file_id": "file-1"}}, metadata={"provider": "openai_chat"}),
+        OpaqueBlock(
+            raw={"type": "file", "file": {"file_id": "file-1"}},
+            metadata={
+                "words": "[a stored file with the id file-1, which cannot be read here]",
+                "provider": "openai_chat",
+            },
+        ),
     ]
     (call,), (result,) = calls_of(contents), results_of(contents)
     assert (call.parameters, call.metadata["raw_arguments"]) == ({}, '{"a":1')

@@ -147,11 +147,17 @@ def test_custom_calls_keep_their_text() -> None:
     ]
 
 
-def test_the_arguments_of_an_incomplete_call_are_an_empty_object() -> None:
+@pytest.mark.parametrize(
+    ("provider", "arguments"),
+    [("openai_chat", '{"a'), ("azure_openai", '{"a'), ("vllm", '{"INVALID_JSON":"{\\"a"}')],
+)
+def test_invalid_arguments_are_the_text_of_the_model_or_in_an_object(provider: str, arguments: str) -> None:
     call = ToolCallBlock(id="x", name="f", metadata={"provider": "openai_chat", "raw_arguments": '{"a'})
-    rendered = providers.get("openai_chat").render([Content.ai("", call)])
-    assert rendered.messages[0]["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert rendered.changes == ["the arguments of a call of 'f' are {}: they were no complete object"]
+    rendered = providers.get(provider).render([Content.ai("", call)])
+    assert rendered.messages[0]["tool_calls"][0]["function"]["arguments"] == arguments
+    assert rendered.changes == (
+        [] if arguments == '{"a' else ["the arguments of a call of 'f' were put into an object as text: they were none"]
+    )
 
 
 def test_written_texts_are_joined_by_a_newline_and_streamed_texts_are_not() -> None:
@@ -180,11 +186,13 @@ def test_images_and_files_are_parts_in_order() -> None:
         FileBlock(media_type="audio/mpeg", data="QQ=="),
         TextBlock(text="And?"),
     )
-    assert _messages(content)[0]["content"] == [
+    rendered = _render_valid(content)
+    assert rendered.changes == ["a text file became text: few servers of this wire accept such a file"]
+    assert rendered.messages[0]["content"] == [
         {"type": "text", "text": "Look:"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
-        {"type": "file", "file": {"filename": "file", "file_data": "data:text/plain;base64,QQ=="}},
+        {"type": "text", "text": "A"},
         {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,QQ=="}},
         {"type": "image_url", "image_url": {"url": "https://x/y.jpg"}},
         {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "mp3"}},

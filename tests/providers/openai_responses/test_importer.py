@@ -49,9 +49,11 @@ def test_responses_roles_and_outputs_of_several_parts_are_parsed() -> None:
     )
     assert [content.speaker for content in contents] == ["system", "system", "human", "ai", "tool", "ai", "robot"]
     own = {"provider": "openai_responses"}
+    stored = {"words": "[a stored file with the id f, which cannot be read here]"} | own
     assert contents[2].blocks == [
         TextBlock(text="plain"),
-        *[OpaqueBlock(raw={"content": [part]}, metadata=own) for part in said[1:]],
+        *[OpaqueBlock(raw={"content": [part]}, metadata=stored) for part in said[1:3]],
+        OpaqueBlock(raw={"content": [3]}, metadata=own),
     ]
     assert contents[3].blocks == [
         TextBlock(text="No.", metadata=own | {"refusal": True}),

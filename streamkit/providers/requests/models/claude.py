@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamkit.providers.contract.traits import ModelFacts, budget_for, effort_for
-from streamkit.providers.requests.body_fields import SettingsWriter
+from streamkit.providers.requests.body_fields import LEAST_BUDGET, SettingsWriter
 
 __all__ = [
     "CLAUDE_MODELS",
@@ -66,8 +66,6 @@ CLAUDE_MODELS: Final[Mapping[str, ModelFacts]] = {
         reasoning_is_optional=False,
     ),
 }
-#: https://platform.claude.com/docs/en/api/messages: "Must be >=1024 and less than `max_tokens`."
-_LEAST_BUDGET = 1024
 #: "top_p between 1 and 0.95" (https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, on compatibility)
 _LEAST_TOP_P = 0.95
 _SUMMARY_OF_DISPLAY = {"summarized": "auto", "omitted": "none", "updates": "updates"}
@@ -127,13 +125,14 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
         return Thinking({"type": "disabled"} if is_sent else None, _effort(writer, effort))
     field: dict[str, Any] | None = None
     if form == "budget" and (is_wanted or effort):
-        field = _enabled(writer, budget or budget_for(effort), limit)
+        is_exact = budget is not None and not writer.is_foreign
+        field = _enabled(writer, budget or budget_for(effort), limit, is_exact=is_exact)
         if effort and field and budget is None:
             writer.report(f"the reasoning effort {effort!r} became a budget of {field['budget_tokens']} tokens")
         if budget is None or writer.is_foreign:
             effort = None  # some models have both, and a client that sends both knows its model
     elif budget is not None and form != "adaptive":
-        field = _enabled(writer, budget, limit)
+        field = _enabled(writer, budget, limit, is_exact=not writer.is_foreign)
     elif is_wanted:
         field = {"type": "adaptive"}
         if budget is not None:
@@ -180,13 +179,9 @@ def _effort(writer: SettingsWriter, effort: str | None) -> str | None:
     return None if effort is None else writer.accepted_effort(effort)
 
 
-def _enabled(writer: SettingsWriter, budget: int, limit: int | None) -> dict[str, Any] | None:
-    fitting = budget if limit is None else min(budget, limit - 1)
-    if fitting < _LEAST_BUDGET:
-        fitting = _LEAST_BUDGET if limit is None or limit > _LEAST_BUDGET else 0
-    if not fitting:
-        writer.report(f"reasoning was left out: it needs {_LEAST_BUDGET} tokens, and the response has {limit}")
-        return None
-    if fitting != budget:
-        writer.report(f"the reasoning budget was changed from {budget} to {fitting} tokens")
-    return {"type": "enabled", "budget_tokens": fitting}
+def _enabled(writer: SettingsWriter, budget: int, limit: int | None, *, is_exact: bool) -> dict[str, Any] | None:
+    if budget < LEAST_BUDGET:
+        writer.report(f"the reasoning budget was changed from {budget} to {LEAST_BUDGET} tokens, the least")
+        budget = LEAST_BUDGET
+    fitting = writer.fitting_budget(budget, limit, is_exact=is_exact)
+    return None if fitting is None else {"type": "enabled", "budget_tokens": fitting}

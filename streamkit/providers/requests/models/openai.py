@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamkit.providers.contract.traits import ModelFacts
+from streamkit.providers.contract.traits import ModelFacts, SharedField
 
-__all__ = ["OPENAI_MODELS"]
+__all__ = ["OPENAI_FIELDS", "OPENAI_MODELS"]
 
 _MODELS = "https://platform.openai.com/docs/models"
 _REASONING = "https://platform.openai.com/docs/guides/reasoning"
@@ -68,4 +68,14 @@ OPENAI_MODELS: Final[Mapping[str, ModelFacts]] = {
     r"(?:ft:)?gpt-4o": ModelFacts(source=_MODELS, max_output_tokens=16384, reasoning="none"),
     r"(?:ft:)?gpt-4-turbo|(?:ft:)?gpt-3\.5": ModelFacts(source=_MODELS, max_output_tokens=4096, reasoning="none"),
     r"(?:ft:)?gpt-4": ModelFacts(source=_MODELS, max_output_tokens=8192, reasoning="none"),
+}
+
+#: The fields of Chat Completions and of Responses with one meaning (both of
+#: https://platform.openai.com/docs/api-reference, and the types of the SDK).
+OPENAI_FIELDS: Final[Mapping[str, SharedField]] = {
+    name: SharedField((name,))
+    for name in (
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
+        *("safety_identifier", "user", "service_tier", "moderation", "metadata"),
+    )
 }
