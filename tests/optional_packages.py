@@ -30,6 +30,7 @@ DISTRIBUTIONS = {
     "openai": "openai",
     "orjson": "orjson",
     "playwright": "playwright",
+    "prometheus_client": "prometheus-client",
     "psycopg": "psycopg",
     "psycopg_pool": "psycopg",
     "pyright": "pyright",

@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from streamkit.cli import chat, convert, demo, gateway, inspect, normalize, report, tap
+from streamkit.cli import chat, convert, demo, gateway, inspect, key, normalize, report, tap
 from streamkit.cli.terminal import OutputError, escape_line, protected
 from streamkit.errors import UsageError
 from streamkit.values.redaction import redact
@@ -27,7 +27,14 @@ from streamkit.values.redaction import redact
 __all__ = ["main"]
 
 #: The extra that installs a package which a command needs.
-_EXTRAS = {"rich": "cli", "httpx": "cli", "starlette": "cli", "uvicorn": "cli", "aiohttp": "gateway"}
+_EXTRAS = {
+    "rich": "cli",
+    "httpx": "cli",
+    "starlette": "cli",
+    "uvicorn": "cli",
+    "aiohttp": "gateway",
+    "prometheus_client": "metrics",
+}
 _COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "normalize": normalize,
@@ -36,6 +43,7 @@ _COMMANDS: dict[str, ModuleType] = {
     "convert": convert,
     "chat": chat,
     "gateway": gateway,
+    "key": key,
     "tap": tap,
 }
 

@@ -16,10 +16,10 @@ An upstream with names of models is asked first for these, and the others for th
 
   streamkit gateway --upstream 'openai_chat#gpt-*' --upstream 'anthropic#claude-*,fast=claude-haiku-4-5'
 
-With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own; without it
-only this computer is served. With --store the state of open conversations outlasts a restart, and workers share it;
-what clients carry of it is signed with a key in the store, or in the variable STREAMKIT_GATEWAY_STATE_KEY. Ctrl-C lets
-open responses end.
+With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own, with --keys
+one of a file; without either only this computer is served. With --store the state of open conversations outlasts a
+restart, and --workers share it; what clients carry of it is signed with a key in the store, or in the variable
+STREAMKIT_GATEWAY_STATE_KEY. Ctrl-C lets open responses end.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import os
 import re
 import secrets
 import socket
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,8 +49,10 @@ from streamkit.cli.serving import (
     connection_limits,
     is_loopback,
     listen,
+    logged,
     observation,
     port_number,
+    reloading,
     serve_until_signal,
     terminated_in_order,
 )
@@ -60,17 +63,14 @@ from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
     from streamkit.cli.joined_head import ConnectionLimits
-    from streamkit.cli.terminal import Notes
-    from streamkit.gateway import Exchange, GatewayLimits, Observer
+    from streamkit.gateway import GatewayLimits
 
 __all__ = [
     "COLLECTIONS",
     "ConfiguredUpstream",
     "configure",
     "configure_upstream",
-    "format_exchange",
     "parse_upstream",
-    "print_exchange",
     "read_config",
     "request_limits",
     "run",
@@ -249,8 +249,6 @@ _FILES = 8192  # enough for the most responses that the gateway serves at the sa
 #: The thresholds of Python's garbage collection. By the usual ones a body of 100,000 messages has 16 full collections,
 #: each of which stops all requests, the last one for 1.7 s; together they take more than half of its time.
 COLLECTIONS = (10_000, 20, 50)
-_MOST_CHANGES = 1000  # that are printed; some name an id
-_LONGEST_NAME = 200  # characters of a path or of a model, which a client chooses
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -295,10 +293,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_record_argument(parser)
     add_connection_arguments(parser)
-    usage = "a limit of requests by its name in GatewayLimits, such as body=1000000; repeat it for more"
+    usage = "any limit of requests by its name in GatewayLimits, such as silence=5; repeat it for more"
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=N", help=usage)
     parser.add_argument("--strict", action="store_true", help="refuse requests whose meaning an upstream cannot have")
+    for name, metavar, usage in (
+        ("requests", "N", "responses that are open at the same time; one more gets 503 (1000)"),
+        ("body", "BYTES", "the size of a request's body, also decompressed; above it 413 (64 MiB)"),
+    ):
+        kind = f"{name}={{}}".format
+        parser.add_argument(f"--max-{name}", action="append", dest="limit", metavar=metavar, type=kind, help=usage)
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
+    usage = "refuse clients without a key of this TOML file, which `streamkit key` makes; SIGHUP reads it again"
+    parser.add_argument("--keys", metavar="FILE", help=usage)
+    usage = "metrics for Prometheus at /metrics, for a key that may read them"
+    parser.add_argument("--metrics", action="store_true", help=usage)
+    usage = "processes that serve, which need a --store (1)"
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help=usage)
+    usage = "the form of the lines of the log (text)"
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help=usage)
     parser.add_argument(
         "--store",
         metavar="ADDRESS",
@@ -312,29 +324,56 @@ def run(options: argparse.Namespace) -> int:
     import anyio
 
     from streamkit.cli.terminal import Notes
+    from streamkit.cli.workers import run_workers, worker_socket
 
     upstreams = _upstreams(options)
     key = read_key(_KEY_VARIABLE)
+    if options.require_key and options.keys is not None:
+        raise UsageError("give --require-key, for one key, or --keys FILE, but not both")
     if options.require_key and not key:
         raise UsageError(f"--require-key needs a key for clients: set the environment variable {_KEY_VARIABLE}")
-    if not options.require_key and not is_loopback(options.host):
-        raise UsageError(f"{options.host!r} can be reached by other computers: give --require-key as well")
-    connections, limits = connection_limits(options), request_limits(options.limit)
-    state_keys = (read_key(_STATE_KEY_VARIABLE) or "").split()
+    if not options.require_key and options.keys is None and not is_loopback(options.host):
+        message = "can be reached by other computers: give --require-key as well, or --keys FILE"
+        raise UsageError(f"{options.host!r} {message}")
+    _check_workers(options.workers, options.store, options.tap)
+    connections, state_keys = connection_limits(options), (read_key(_STATE_KEY_VARIABLE) or "").split()
+    settings: dict[str, Any] = {
+        "key": key if options.require_key else None,
+        "keys": options.keys,
+        "metrics": options.metrics,
+        "limits": request_limits(options.limit),
+        "state_key": state_keys or (None if options.store is not None else secrets.token_bytes(32)),
+        "store": options.store,
+        "strict": options.strict,
+    }
     _allow_open_files()
-    listening = listen(options.host, options.port)
     hidden = [*(upstream.key or "" for upstream in upstreams), key or "", *state_keys]
-    notes = Notes(secrets=hidden)
-    is_observed = options.tap is not None or options.record is not None
-    with terminated_in_order(), listening, observation(options.tap, options.record, hidden, notes.print) as observer:
-        required = key if options.require_key else None
-        arguments = (
-            *(upstreams, required, state_keys, listening, observer if is_observed else None, notes),
-            *(limits, connections, options.store, options.strict),
-        )
-        has_uvloop = find_spec("uvloop") is not None  # not on Windows
-        anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
+    worker = worker_socket()
+    listening, is_first = worker or (listen(options.host, options.port), True)
+    with listening, logged(Notes(secrets=hidden), as_json=options.log_format == "json") as report:
+        if options.workers > 1 and worker is None:
+            return run_workers(options.workers, listening, report, reloads=options.keys is not None)
+        with terminated_in_order(), observation(options.tap, options.record, hidden, report) as observer:
+            settings["observer"] = None if options.tap is None and options.record is None else observer
+            arguments = upstreams, settings, listening, report, connections, is_first
+            has_uvloop = find_spec("uvloop") is not None  # not on Windows
+            anyio.run(_serve, *arguments, backend_options={"use_uvloop": has_uvloop})
     return 0
+
+
+def _check_workers(count: int, store: str | None, tap: int | None) -> None:
+    """Raise a ``UsageError`` if so many workers cannot work."""
+    if count < 1:
+        raise UsageError(f"--workers must be at least 1, not {count}")
+    if count > 1 and not hasattr(os, "posix_spawn"):
+        raise UsageError("--workers needs a system such as Linux: start several gateways behind a proxy")
+    if count > 1 and store is None:
+        raise UsageError(
+            "--workers needs a store that all workers share, since the next request of a conversation may come to"
+            " another one: give --store as well, a SQLite file or redis://..."
+        )
+    if count > 1 and tap is not None:
+        raise UsageError("--tap shows the requests of one process: give --workers 1, or --record DIR")
 
 
 def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
@@ -358,27 +397,18 @@ def _upstreams(options: argparse.Namespace) -> list[ConfiguredUpstream]:
 
 async def _serve(
     upstreams: Sequence[ConfiguredUpstream],
-    key: str | None,
-    state_keys: Sequence[str],
+    settings: Mapping[str, Any],
     listening: socket.socket,
-    observer: Observer | None,
-    notes: Notes,
-    limits: GatewayLimits,
+    report: Callable[[str], None],
     connections: ConnectionLimits,
-    store: str | None,
-    strict: bool,
+    is_first: bool,
 ) -> None:
-    """Serve on a socket until a signal."""
+    """Serve on a socket until a signal; *settings* are arguments of ``Gateway``."""
     from streamkit.cli.terminal import OutputError
     from streamkit.cli.upstream_client import ask_over_http, list_over_http, open_client
     from streamkit.gateway import Gateway, Upstream
+    from streamkit.gateway.logs import log_exchange
     from streamkit.gateway.store import StoreUnavailable
-
-    reported: set[str] = set()
-
-    def report(exchange: Exchange) -> None:
-        with contextlib.suppress(OutputError):  # its reader has left, or the disk is full: raised, it ends a connection
-            print_exchange(notes, exchange, reported)
 
     async with open_client() as client:
         asked = []
@@ -399,74 +429,27 @@ async def _serve(
             )
         gateway = Gateway(
             *asked,
-            key=key,
-            limits=limits,
-            report=report,
-            observer=observer,
-            state_key=state_keys or (None if store is not None else secrets.token_bytes(32)),
-            store=store,
-            strict=strict,
+            observe=log_exchange,
+            **settings,
         )
         try:
             await gateway.start()
         except StoreUnavailable as problem:
-            raise UsageError(f"--store {redact(store or '')} cannot be used: {problem.__cause__}") from None
+            raise UsageError(f"--store {redact(settings['store'])} cannot be used: {problem.__cause__}") from None
         first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
-        notes.print(f"streamkit gateway: {address_of(listening)} asks {first}")
-        with contextlib.suppress(OutputError):  # a reader may want the address alone
-            for number, other in enumerate(others, 2):
-                notes.print(f"upstream {number}, if those before it fail: {other}")
-            if store is None:
-                notes.print("a restart drops the state of open conversations: --store FILE keeps it")
+        if is_first:
+            report(f"streamkit gateway: {address_of(listening)} asks {first}")
+            with contextlib.suppress(OutputError):  # a reader may want the address alone
+                for number, other in enumerate(others, 2):
+                    report(f"upstream {number}, if those before it fail: {other}")
+                if settings["store"] is None:
+                    report("a restart drops the state of open conversations: --store FILE keeps it")
         gc.set_threshold(*COLLECTIONS)
         try:
-            await serve_until_signal(gateway, listening, notes.print, connections)
+            with reloading(gateway.reload_keys if settings["keys"] is not None else None):
+                await serve_until_signal(gateway, listening, report, connections)
         finally:
             await gateway.aclose()
-
-
-def print_exchange(notes: Notes, exchange: Exchange, reported: set[str]) -> None:
-    """Print a request's line, and below it the changes that were not printed before.
-
-    Most changes are the same in every request of a conversation, so each is printed once: *reported* has those printed.
-    """
-    is_failed = exchange.error is not None or exchange.status >= 400
-    notes.print(format_exchange(exchange), "red" if is_failed else "")
-    for change in exchange.changes:
-        if change not in reported and len(reported) < _MOST_CHANGES:
-            reported.add(change)
-            notes.print(f"     {change[:300]}")
-
-
-def format_exchange(exchange: Exchange) -> str:
-    """Return one line about a request and its response, without secrets and without content."""
-    parts = [str(exchange.status or "-"), exchange.method, _cut(exchange.path)]
-    if exchange.provider is not None:
-        model = exchange.upstream_model or "?"
-        named = f" ({_cut(exchange.model)})" if exchange.model is not None and exchange.model != model else ""
-        parts.append(f"{exchange.client} > {exchange.provider} {_cut(model)}{named}")
-    if exchange.failures:
-        failures = "; ".join(failure[:100] for failure in exchange.failures)
-        parts.append(f"upstream {exchange.upstream} after {failures}")
-    parts.append(f"{exchange.seconds:.2f} s")
-    if exchange.usage is not None:
-        figures = (
-            "?" if count is None else count for count in (exchange.usage.input_tokens, exchange.usage.output_tokens)
-        )
-        parts.append("{} in, {} out".format(*figures))
-    if exchange.calls:
-        parts.append(f"{exchange.calls} call{'s' if exchange.calls > 1 else ''}")
-    if exchange.changes:
-        parts.append(f"{len(exchange.changes)} changed or left out")
-    if exchange.disconnected:
-        parts.append("the client disconnected")
-    if exchange.error is not None:
-        parts.append(exchange.error[:300])
-    return "  ".join(parts)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def _models(model: str | None, pairs: list[str]) -> dict[str, str]:

@@ -6,14 +6,16 @@ The observers of ``streamkit gateway`` and ``streamkit tap`` are the page of the
 from __future__ import annotations
 
 import argparse
+import asyncio
 import errno
 import ipaddress
+import logging
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
     from streamkit.cli.joined_head import ConnectionLimits
+    from streamkit.cli.terminal import Notes
     from streamkit.gateway.tap import ExchangeObserver
 
 __all__ = [
@@ -32,8 +35,10 @@ __all__ = [
     "connection_limits",
     "is_loopback",
     "listen",
+    "logged",
     "observation",
     "port_number",
+    "reloading",
     "serve_until_signal",
     "served_in_thread",
     "server_settings",
@@ -174,6 +179,31 @@ def terminated_in_order() -> Iterator[None]:
         signal.raise_signal(signal.SIGTERM)
 
 
+@contextmanager
+def reloading(reload: Callable[[], None] | None) -> Iterator[None]:
+    """Let SIGHUP read a file again, with the result in the log; None for nothing that is read again."""
+    number = getattr(signal, "SIGHUP", None)
+    if reload is None or number is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    log = logging.getLogger("streamkit.gateway")
+
+    def read_again() -> None:
+        try:
+            reload()
+        except UsageError as error:
+            log.warning("the keys stay as they were: %s", error)
+        else:
+            log.info("the keys were read again")
+
+    events = asyncio.get_running_loop()
+    events.add_signal_handler(number, read_again)
+    try:
+        yield
+    finally:
+        events.remove_signal_handler(number)
+
+
 TAP_PORT = 8701
 _PAGE_HOST = "127.0.0.1"  # the page shows conversations; it has no key, so it is for this computer alone
 
@@ -204,6 +234,47 @@ def connection_limits(options: argparse.Namespace) -> ConnectionLimits:
 
     given = options.head_timeout, options.stall_timeout, options.connections
     return ConnectionLimits(*given)
+
+
+class _LogHandler(logging.Handler):
+    """Writes records as lines of the command, escaped; JSON by its own escapes."""
+
+    def __init__(self, notes: Notes, *, as_json: bool) -> None:
+        super().__init__()
+        self._notes = notes
+        self._as_json = as_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from streamkit.cli.terminal import OutputError, escape_json_text
+
+        with suppress(OutputError):  # its reader has left, or the disk is full: raised, it ends a connection
+            line = self.format(record) + "\n"
+            if self._as_json:
+                self._notes.console.file.write(escape_json_text(line))
+                self._notes.console.file.flush()
+            else:
+                self._notes.write(line, "red" if record.levelno >= logging.WARNING else "")
+
+
+@contextmanager
+def logged(notes: Notes, *, as_json: bool) -> Iterator[Callable[[str], None]]:
+    """Write the log of a gateway and of its server; yield what reports a line of the command in the same form."""
+    from streamkit.gateway.logs import LogFormatter
+
+    handler = _LogHandler(notes, as_json=as_json)
+    handler.setFormatter(LogFormatter(as_json=as_json, clean=notes.clean))
+    log = logging.getLogger("streamkit")
+    levels = {log: logging.INFO, logging.getLogger("uvicorn"): logging.WARNING}
+    before = {logger: logger.level for logger in levels}
+    for logger, level in levels.items():
+        logger.addHandler(handler)
+        logger.setLevel(level)
+    try:
+        yield log.getChild("gateway").info if as_json else notes.print
+    finally:
+        for logger, level in before.items():
+            logger.removeHandler(handler)
+            logger.setLevel(level)
 
 
 @contextmanager

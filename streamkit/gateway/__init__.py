@@ -4,16 +4,20 @@
 Ollama, Cohere), writes it for an upstream, and writes the events of the response as the client's own stream, live. It
 speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``streamkit gateway`` is the command.
 
-1. `application`: the ASGI application, and the service of a request: limits, fallbacks, clients that disconnect.
-2. `routes`: the wire and the action of a path; `routing`: the upstreams of a model, and those that are left alone after
-   a failure; `bodies`: the limits, and the bodies of requests, which are read within them; `client`: the key and the
-   site of a request, the response that is sent, with heartbeats while the upstream is silent.
+1. `application`: the ASGI application, and the service of a request: limits, fallbacks, clients that disconnect;
+   `gateway_state`: what all requests share.
+2. `access`: the keys of clients, and the hook that decides about a request. `routes`: the wire and the action of a
+   path; `routing`: the upstreams of a model, and those that are left alone after a failure; `bodies`: the limits, and
+   the bodies of requests, which are read within them; `client`: the site of a request, the response that is sent, with
+   heartbeats while the upstream is silent.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
 4. `replies`: errors in the client's wire; `model_lists`: the models that clients can list.
 5. `store`: where the state of calls and responses are kept for later requests, in memory, or in `database_store` and
    `redis_store`; `stored_responses`, `passed_on`: what the wires have beside a single request.
-6. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
+6. `logs`, `metrics`: lines and figures about requests. `operation`: whether the gateway lives and takes requests;
+   `store_address`: the store of an address.
+7. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
 
 `tap` shows the traffic that an observer sees.
 
@@ -28,8 +32,10 @@ from typing import TYPE_CHECKING, Any
 from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from streamkit.gateway.access import Refusal, hash_key
     from streamkit.gateway.application import Gateway
     from streamkit.gateway.bodies import GatewayLimits
+    from streamkit.gateway.logs import LogFormatter, log_exchange
     from streamkit.gateway.routing import Cooldowns
     from streamkit.gateway.store import MemoryStore, Store
     from streamkit.gateway.upstream import Ask, Exchange, Observer, Upstream, UpstreamRequest
@@ -40,19 +46,25 @@ __all__ = [
     "Exchange",
     "Gateway",
     "GatewayLimits",
+    "LogFormatter",
     "MemoryStore",
     "Observer",
+    "Refusal",
     "Store",
     "Upstream",
     "UpstreamRequest",
+    "hash_key",
+    "log_exchange",
 ]
 
 _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extra
     __name__,
     {
         "upstream": "Ask Exchange Observer Upstream UpstreamRequest",
+        "access": "Refusal hash_key",
         "application": "Gateway",
         "bodies": "GatewayLimits",
+        "logs": "LogFormatter log_exchange",
         "routing": "Cooldowns",
         "store": "MemoryStore Store",
     },

@@ -10,27 +10,30 @@ from __future__ import annotations
 import logging
 import secrets
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from os import PathLike
 from time import monotonic
 from typing import Any
 
 import anyio
 from starlette.datastructures import QueryParams
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
+from streamkit.gateway.access import Access, Authorize, Client, requested_models
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
-from streamkit.gateway.client import ClientStream, has_key, is_from_another_site, run_watched
+from streamkit.gateway.client import ClientStream, is_from_another_site, run_watched
+from streamkit.gateway.gateway_state import GatewayState
 from streamkit.gateway.model_lists import OLLAMA_VERSION, ModelLists, describe_models, describe_ollama_model
+from streamkit.gateway.operation import Observe, Operation, Price, find_cost, known_price, observe_exchange
 from streamkit.gateway.passed_on import PASSED_ON, find_path, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
@@ -39,11 +42,9 @@ from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.strictness import meaning_changes
 from streamkit.gateway.translation.state_text import StateSettings
-from streamkit.gateway.upstream import Exchange, Observer, Upstream, is_header_value, limit_headers
-from streamkit.providers.writing.encoding import CONTENT_TYPES
+from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source_failure import is_io_failure
-from streamkit.values.redaction import redact
 
 __all__ = ["Gateway", "GatewayLimits"]
 
@@ -66,7 +67,13 @@ class Gateway:
             one is asked, unless the request itself is at fault.
         key: the key that clients must send, as their own provider's; None: none is needed.
         limits: limits of the requests of clients.
-        report: called with each `Exchange` at its end.
+        keys: the path of a TOML file with the keys that clients may send, and the models of each, in place of ``key``.
+        authorize: returns whether a request may be sent to an upstream, or a `Refusal`; async or plain. If it fails the
+            request is refused with status 503.
+        observe: called with each `Exchange` after its end; async or plain. If it fails, that is logged.
+        metrics: expose metrics for Prometheus at ``/metrics``, to everybody or to keys that may read them.
+        price: returns the US dollars of a response, for ``Exchange.cost``, as `Budget.price`; with ``metrics`` the
+            provider's report, else list prices by the extra ``prices``.
         observer: looks at each request and response while they pass, such as a tap.
         state_key: signs the opaque state that clients carry, at least 16 bytes; of several keys the first one signs,
             and all are accepted. All workers of a gateway need the same. Without one a key is made, which the ``store``
@@ -78,7 +85,7 @@ class Gateway:
         strict: refuse a request, with status 400, whose meaning no upstream can have unchanged.
 
     Raises:
-        UsageError: there is no upstream, or something else, or a key is too short.
+        UsageError: there is no upstream, or something else, or a key is too short; or see ``access.read_keys``.
     """
 
     def __init__(
@@ -86,7 +93,11 @@ class Gateway:
         *upstreams: Upstream,
         key: str | None = None,
         limits: GatewayLimits | None = None,
-        report: Callable[[Exchange], None] | None = None,
+        keys: str | PathLike[str] | None = None,
+        authorize: Authorize | None = None,
+        observe: Observe | None = None,
+        metrics: bool = False,
+        price: Price | None = None,
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
@@ -102,16 +113,21 @@ class Gateway:
                 "the opaque state that clients carry is signed with a key made at this start: a restart, and another"
                 " worker, drops it from open conversations; pass Gateway(state_key=...), or a store, which keeps one"
             )
+        has_access = key is not None or keys is not None or authorize is not None
+        access = Access(opened, key, keys, authorize) if has_access else None
         carried = StateSettings(secrets.token_bytes(32) if state_key is None else state_key, limits.state)
         self._state = GatewayState(
-            *(upstreams, key, limits, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
+            *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             router=Router(upstreams),
             lists=ModelLists(upstreams),
             cooldowns=cooldowns or Cooldowns(),
             has_state_key=state_key is not None or store is None,
             strict=strict,
+            price=known_price if price is None and metrics else price,
         )
-        self._report = report
+        self._observe = observe
+        self._metrics = import_module("streamkit.gateway.metrics").Metrics(upstreams) if metrics else None
+        self._operation = Operation(self._state.connect_store, self._state.is_full, access, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -122,16 +138,7 @@ class Gateway:
                 await send({"type": "websocket.close", "code": 1000, "reason": ""})
             return
         if scope["type"] == "lifespan":
-            await receive()
-            try:
-                await self.start()
-            except StoreUnavailable as problem:
-                await send({"type": "lifespan.startup.failed", "message": f"{problem}: {problem.__cause__}"})
-                return
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-            await self.aclose()
-            await send({"type": "lifespan.shutdown.complete"})
+            await self._operation.serve_lifespan(receive, send, self.aclose)
             return
         if scope["type"] != "http":
             raise UsageError(f"the gateway serves HTTP, not {scope['type']!r}")
@@ -142,9 +149,15 @@ class Gateway:
         else:
             query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
             path, route = find_mounted_route(path, str(scope.get("root_path", "")), query, headers)
+        if route.action == "operation":
+            await (await self._operation.reply(scope, path))(scope, receive, send)
+            return
         exchange = Exchange(
             method=scope["method"], path=path, client=route.client, request_id=f"req_{secrets.token_hex(12)}"
         )
+        current_exchange.set(exchange)
+        if self._metrics is not None:
+            self._metrics.open.inc()
         started = monotonic()
         try:
             await Service(self._state, scope, receive, send, route, headers, exchange).run()
@@ -153,10 +166,12 @@ class Gateway:
             exchange.disconnected = True
         finally:
             exchange.seconds = monotonic() - started
+            if self._metrics is not None:
+                self._metrics.end(exchange)
             if self._state.observer is not None:
                 self._state.observer.report(exchange)
-            if self._report is not None:
-                self._report(exchange)
+            if self._observe is not None:
+                await observe_exchange(self._observe, exchange)
 
     async def start(self) -> None:
         """Connect the store. Without this the first request does it.
@@ -164,64 +179,30 @@ class Gateway:
         Raises:
             StoreUnavailable: the store does not respond.
         """
-        if self._state.has_state_key:
-            await self._state.entries.get("start", ["start"])
-        else:
-            await self._state.load_state_key()
+        await self._operation.start()
+
+    def reload_keys(self) -> None:
+        """Read the file of keys again; if it is wrong, the keys stay as they are.
+
+        Raises:
+            UsageError: see ``access.read_keys``.
+        """
+        if self._state.access is not None:
+            self._state.access.reload()
+
+    def begin_shutdown(self) -> None:
+        """Report to load balancers, at ``/ready``, that no further requests should be sent."""
+        self._operation.is_closing = True
 
     async def aclose(self) -> None:
         """Close the store's connections. A server does it, unless the gateway is mounted in another application."""
+        self.begin_shutdown()
         await self._state.store.aclose()
 
     @property
     def models(self) -> list[str]:
         """The names of models that clients can list: those of the upstreams' ``models``."""
         return self._state.lists.names
-
-
-@dataclass(slots=True)
-class GatewayState:
-    """What all requests of a gateway share: the arguments of `Gateway`, and its state.
-
-    Attributes:
-        store: what later requests of clients refer to.
-        carried: the keys and the limit of carried state.
-        bodies: the bodies of the requests that have not ended.
-        entries: those of the clients in the store.
-        strict: a request whose meaning would change is refused.
-        has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
-        open_requests: the services whose response has not ended.
-    """
-
-    upstreams: Sequence[Upstream]
-    key: str | None
-    limits: GatewayLimits
-    observer: Observer | None
-    store: Store
-    carried: StateSettings
-    bodies: Bodies
-    entries: OwnEntries
-    router: Router
-    lists: ModelLists
-    cooldowns: Cooldowns
-    has_state_key: bool
-    strict: bool
-    open_requests: set[Service] = field(default_factory=set)
-
-    async def load_state_key(self) -> None:
-        """Get the key that signs carried state from the store, where all workers have the same.
-
-        Raises:
-            StoreUnavailable: the store does not respond.
-        """
-        self.carried.keys = [await self.entries.add("state_key", self.carried.keys[0])]
-        self.has_state_key = True
-
-    def clean(self, text: str) -> str:
-        """Return a text without the secrets of the upstreams and without the required key."""
-        for upstream in self.upstreams:
-            text = upstream.clean(text)
-        return redact(text.replace(self.key, "***") if self.key else text)
 
 
 class Service:
@@ -248,6 +229,9 @@ class Service:
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
         self._body = Body(gateway.bodies)
+        self._began = monotonic()
+        self._sender: Client | None = None  # without keys
+        self._entries = gateway.entries
 
     async def run(self) -> None:
         """Respond, and stop when the client disconnects."""
@@ -257,8 +241,9 @@ class Service:
             return
         gateway = self._gateway
         if self._route.action == "list_models":
-            wanted = self._route.model
-            found = describe_models(self._route.client, await gateway.lists.load(), wanted)
+            sender, wanted = self._sender, self._route.model
+            names = [name for name in await gateway.lists.load() if sender is None or sender.key.allows(name)]
+            found = describe_models(self._route.client, names, wanted)
             missing = f"this gateway lists no model {wanted!r}"
             await self._reply(JSONResponse(found) if found else self._refuse(404, missing, code="not_found"))
             return
@@ -268,12 +253,15 @@ class Service:
             gateway.open_requests.add(self)
             if is_refused:
                 service = self._reply(self._refuse(503, _TOO_MANY, {"retry-after": "1"}))
+            elif self._route.action in (*PASSED_ON, "show_model"):
+                service = self._respond(self._pass_on, body)
             elif self._route.client == "anthropic" and isinstance(body, dict) and body.get("thread") is not None:
                 self._exchange.error = replies.NO_THREADS
                 service = self._reply(replies.thread_refusal(self._client))
             else:
-                others = {"show_model": self._show_model, **dict.fromkeys(PASSED_ON, self._pass_on)}
-                service = self._respond(others.get(self._route.action, self._ask_upstreams), body)
+                service = self._respond(self._ask_upstreams, body)
+            if gateway.access is not None and not is_refused:
+                service = self._serve_allowed(gateway.access, body, service)
             await run_watched(service, self._watch_client)
         except ClientDisconnect:
             self._exchange.disconnected = True
@@ -283,6 +271,20 @@ class Service:
             gateway.open_requests.discard(self)
             gateway.bodies.size -= self._body.size
 
+    async def _serve_allowed(self, access: Access, body: Any, service: Coroutine[Any, Any, None]) -> None:
+        """Serve a request if its client may ask for it, else refuse it."""
+        models = requested_models(body, self._route.model)
+        self._exchange.model = models[0]
+        try:
+            refusal = await access.find_refusal(self._exchange, self._sender, models, self._headers)
+            if refusal is None:
+                await service
+            else:
+                waiting = {} if refusal.retry_after is None else {"retry-after": f"{refusal.retry_after:g}"}
+                await self._reply(self._refuse(refusal.status, refusal.message, waiting))
+        finally:
+            service.close()  # else Python warns that it was never awaited
+
     def _reply_without_body(self) -> Response | None:
         gateway, route, method = self._gateway, self._route, self._exchange.method
         if route.action == "too_long":
@@ -290,11 +292,13 @@ class Service:
             return self._refuse(414, f"the path has more than {most} bytes, or the query more than {4 * most}")
         if sum(len(name) + len(value) for name, value in self._scope["headers"]) > gateway.limits.head:
             return self._refuse(431, f"the headers have more than {gateway.limits.head} bytes")
-        if gateway.key is not None and not has_key(Request(self._scope), gateway.key):
-            return self._refuse(401, "the key is missing or is not the key of this gateway")
+        has_keys = gateway.access is not None and gateway.access.needs_key
+        if gateway.access is not None and has_keys:
+            if (sender := gateway.access.find(self._scope)) is None:
+                return self._refuse(401, "the key is missing or is not the key of this gateway")
+            self._sender, self._entries, self._exchange.key = sender, sender.entries, sender.key.name
         # The last part of a path may be the tag of a model, or a verb of Gemini's that is not served.
-        is_verb = method == "POST" and route.model is not None and ":" in route.model and "GET" in route.methods
-        if route.action == "unknown" or is_verb:
+        if route.action == "unknown" or (method == "POST" and "GET" in route.methods and ":" in (route.model or "")):
             return self._refuse(404, replies.unknown_path(self._client, method, self._exchange.path))
         allowed = ", ".join(route.methods)
         if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway
@@ -303,13 +307,11 @@ class Service:
             if self._headers.get("upgrade", "").lower() == "websocket":
                 return self._refuse(426, _NO_WEBSOCKETS, _WITHOUT_UPGRADE)
             return self._refuse(405, f"{self._exchange.path} takes {allowed}, not {method}", {"allow": allowed})
-        is_open = method == "POST" and gateway.key is None
+        is_open = method == "POST" and not has_keys
         if is_open and "origin" in self._headers and is_from_another_site(self._headers):
             return self._refuse(403, "a web page of another site cannot use this gateway")
-        if route.action == "health":
-            return Response(status_code=200)
-        if route.action == "version":
-            return JSONResponse({"version": OLLAMA_VERSION})
+        if route.action in ("health", "version"):
+            return Response() if route.action == "health" else JSONResponse({"version": OLLAMA_VERSION})
         if route.action in PASSED_ON and not any(find_path(each, route) for each in gateway.upstreams):
             return self._refuse(404, refusal_sentence(route))
         if len(gateway.open_requests) >= gateway.limits.requests:
@@ -322,21 +324,18 @@ class Service:
         self._exchange.error = self._gateway.clean(message)
         return replies.refusal(self._client, status, message, headers, code)
 
-    async def _show_model(self, body: Any) -> None:
-        name = body.get("model", body.get("name")) if isinstance(body, dict) else None
-        self._gateway.router.find(name, body)
-        await self._reply(JSONResponse(describe_ollama_model(str(name))))
-
     async def _pass_on(self, body: Any) -> None:
-        """Send the response of the first upstream that gives one to a request that is passed on."""
-        gateway, exchange = self._gateway, self._exchange
-        candidates = gateway.router.find(self._route.model, body)
+        """Send the response to a request that needs no translation: of an upstream, or about a model."""
+        gateway, exchange, model = self._gateway, self._exchange, self._route.model
+        if (is_shown := self._route.action == "show_model") and isinstance(body, dict):
+            model = body.get("model", body.get("name"))
+        candidates = gateway.router.find(model, body)
+        if is_shown:
+            await self._reply(JSONResponse(describe_ollama_model(str(model))))
+            return
         response = await pass_on(exchange, candidates, gateway.cooldowns, self._route, body, self._headers)
         exchange.failures = [gateway.clean(failure) for failure in exchange.failures]
-        if response.body is None:
-            await self._reply(self._refuse(response.status, response.error or "", response.headers))
-        else:
-            await self._reply(Response(response.body, response.status, response.headers, "application/json"))
+        await self._reply(replies.passed_reply(self._client, response, gateway.clean))
         if response.error is not None:
             exchange.error = gateway.clean(response.cause or response.error)
 
@@ -360,8 +359,7 @@ class Service:
         try:
             await ask(body)
         except (ModelNotFound, ReferenceNotFound, ReferencesTooLarge, StoreUnavailable) as problem:
-            code: ErrorCode | None = "not_found" if isinstance(problem, ModelNotFound) else None
-            await self._fail(_STATUSES[type(problem)], str(problem), problem, code)
+            await self._fail(_STATUSES[type(problem)], str(problem), problem)
         except UsageError as problem:
             if self._attempt is not None and problem is self._attempt.defect:
                 await self._fail_internally(problem)
@@ -382,12 +380,14 @@ class Service:
                 if attempt.conversion is not None:  # else there was no response, or nothing could be made of one
                     turn, writer = attempt.conversion.turn, attempt.conversion.writer
                     exchange.calls, exchange.usage = len(turn.calls), turn.usage
+                    if gateway.price is not None:
+                        exchange.cost = find_cost(gateway.price, turn)
                     exchange.changes += writer.omitted.values()
                     error = turn.error or writer.error
                     if error is not None and exchange.error is None and not exchange.disconnected:
                         exchange.error = gateway.clean(replies.error_sentence(error))
-                if exchange.changes:
-                    _log.info("%s changed: %s", exchange.request_id, exchange.changes)
+                        code = exchange.upstream, attempt.target.name, error.code or error.kind
+                        exchange.error_codes = [*exchange.error_codes, code]
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
@@ -396,7 +396,7 @@ class Service:
         if not gateway.has_state_key:
             await gateway.load_state_key()
         if self._route.client == "openai_responses":
-            references = await find_references(gateway.entries, body, gateway.limits.body)
+            references = await find_references(self._entries, body, gateway.limits.body)
             if references is not None:
                 self._body.is_large |= references.size > LARGE or len(references.items) > _MANY_ITEMS
                 resolve = references.resolve
@@ -422,7 +422,7 @@ class Service:
         gateway, exchange, stream = self._gateway, self._exchange, self._stream
         position, upstream, model = candidate
         is_large = self._body.is_large
-        make = partial(Attempt, upstream, model, self._route, body, self._headers, gateway.carried, gateway.entries)
+        make = partial(Attempt, upstream, model, self._route, body, self._headers, gateway.carried, self._entries)
         attempt = self._attempt = await run_in_thread(make) if is_large else make()
         attempt.has_large_body = is_large
         state = await attempt.find_state() if attempt.keeps_state else {}
@@ -444,10 +444,11 @@ class Service:
         has_begun = False
         async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
             async for part in parts:
-                headers = None if has_begun else self._response_headers(attempt)
-                if is_probe and not has_begun:
-                    gateway.cooldowns.failures.pop(candidate.key, None)
-                has_begun = True
+                headers = None if has_begun else attempt.client_headers(exchange)
+                if not has_begun:
+                    has_begun, exchange.first_byte = True, monotonic() - self._began
+                    if is_probe:
+                        gateway.cooldowns.failures.pop(candidate.key, None)
                 await stream.write(part, headers=headers, is_last=attempt.has_ended)
                 if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
                     gateway.open_requests.discard(self)
@@ -458,9 +459,10 @@ class Service:
         if not has_begun and not is_last and error.code not in _NO_FALLBACK:
             sentence = replies.error_sentence(attempt.prepare().turn.error or error)
             exchange.failures = [*exchange.failures, gateway.clean(f"{attempt.target.name}: {sentence}")]
+            exchange.error_codes = [*exchange.error_codes, (position, attempt.target.name, error.code or error.kind)]
             return False
         if not has_begun:
-            await self._send_error(writer, error, self._upstream_headers(attempt))
+            await self._send_error(writer, error, attempt.upstream_headers(exchange))
         return True
 
     async def _send_error(self, writer: Writer, error: StreamError, headers: Mapping[str, str]) -> None:
@@ -472,36 +474,19 @@ class Service:
 
     def _describe_heartbeat(self) -> tuple[Mapping[str, str], bytes]:
         """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
-        if (attempt := self._attempt) is None or not attempt.request.stream:
-            return {}, b""
-        traits = attempt.prepare().writer.traits
-        return (self._response_headers(attempt), traits.heartbeat) if traits.framing == "sse" else ({}, b"")
-
-    def _response_headers(self, attempt: Attempt) -> dict[str, str]:
-        self._exchange.status = 200
-        framing = attempt.prepare().writer.traits.framing if attempt.request.stream else "json_array"
-        return {"content-type": CONTENT_TYPES[framing], "cache-control": "no-cache", **self._upstream_headers(attempt)}
-
-    def _upstream_headers(self, attempt: Attempt) -> dict[str, str]:
-        """Return the headers about the upstream: its rate limits and the id, else one of the gateway."""
-        given = attempt.response_headers
-        value = given.get(attempt.target.traits.endpoint.request_id_header)
-        if value is not None and is_header_value(value):
-            self._exchange.request_id = value
-        limits = limit_headers(attempt.client, attempt.target, given)
-        request_id = {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
-        return {**limits, **request_id, "x-streamkit-changes": str(len(attempt.changes))}
+        return ({}, b"") if self._attempt is None else self._attempt.describe_heartbeat(self._exchange)
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""
         _log.error("%s", self._gateway.clean("".join(traceback.format_exception(problem))))
         await self._fail(500, f"this gateway failed: {type(problem).__name__}", problem)
 
-    async def _fail(self, status: int, message: str, problem: Exception, code: ErrorCode | None = None) -> None:
+    async def _fail(self, status: int, message: str, problem: Exception) -> None:
         """Report an error of the gateway or of the client's request; within a stream, as the wire reports it."""
         self._exchange.error = self._gateway.clean(f"{type(problem).__name__}: {problem}")
         message = self._gateway.clean(message)
         if await self._stream.cancel():
+            code: ErrorCode | None = "not_found" if isinstance(problem, ModelNotFound) else None
             await self._reply(replies.refusal(self._client, status, message, code=code))
         else:
             await self._stream.write(self._client.error_event(status, message), is_last=True)

@@ -1,4 +1,4 @@
-"""The connection to one client: who may send a request, the response that is sent, and its end.
+"""The connection to one client: the site that a request is from, the response that is sent, and its end.
 
 A gateway without a key is open to the web pages in the browsers of its computer. Without the headers of CORS a browser
 shows no response to a page of another site, and asks before it sends JSON. But it sends a text or a form at once, so
@@ -17,46 +17,23 @@ byte of a response. This module must not depend on wires or upstreams.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from time import monotonic
 from typing import Any
 
 import anyio
-from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from streamkit.execution.one_call.background import current_asyncio_task
 
 __all__ = [
     "ClientStream",
-    "has_key",
     "is_from_another_site",
     "is_public_name",
     "receive_within",
     "run_watched",
 ]
-
-
-_BEARER = "bearer "
-
-
-#: The headers and the parameter of the query in which clients send a key.
-_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
-
-
-_KEY_PARAMETER = "key"
-
-
-def has_key(request: Request, key: str) -> bool:
-    """Return whether a request has a key, as the clients of any wire send it."""
-    given = [request.headers.get(name) for name in _KEY_HEADERS] + [request.query_params.get(_KEY_PARAMETER)]
-    authorization = request.headers.get("authorization", "")
-    if authorization[: len(_BEARER)].lower() == _BEARER:
-        given.append(authorization[len(_BEARER) :].strip())
-    expected = key.encode()
-    return any(hmac.compare_digest(value.encode(), expected) for value in given if value)
 
 
 #: The types that a browser sends without asking; "" is a body without a type.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from streamkit.calls import ErrorCode, StreamError
+from streamkit.gateway.passed_on import PassedResponse
 from streamkit.providers.provider import Provider
 from streamkit.providers.writing.encoding import encode_json
 from streamkit.providers.writing.writer import Writer
@@ -18,6 +19,7 @@ __all__ = [
     "error_status",
     "failed_event",
     "failed_reply",
+    "passed_reply",
     "refusal",
     "thread_refusal",
     "unknown_path",
@@ -61,6 +63,13 @@ def _error_reply(client: Provider, status: int, body: Json, code: str | None, he
         named = {endpoint.error_name_header: name[:1].upper() + name[1:]}
     # An upstream's own error object may have what JSON lacks, such as NaN.
     return Response(encode_json(body), status, {**headers, **named}, "application/json")
+
+
+def passed_reply(client: Provider, response: PassedResponse, clean: Callable[[str], str]) -> Response:
+    """Return the response of an upstream to a request that was passed on, or the error without one."""
+    if response.body is None:
+        return refusal(client, response.status, clean(response.error or ""), response.headers)
+    return Response(response.body, response.status, response.headers, "application/json")
 
 
 def error_status(error: StreamError, status: int) -> int:

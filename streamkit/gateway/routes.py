@@ -18,7 +18,16 @@ from streamkit.providers.provider import Provider
 __all__ = ["CLIENTS", "TOO_LONG", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
 
 Action: TypeAlias = Literal[
-    "respond", "count_tokens", "embed", "list_models", "show_model", "version", "health", "unknown", "too_long"
+    "respond",
+    "count_tokens",
+    "embed",
+    "list_models",
+    "show_model",
+    "version",
+    "health",
+    "operation",
+    "unknown",
+    "too_long",
 ]
 
 #: The providers whose clients are served.
@@ -50,8 +59,8 @@ class Route:
     Attributes:
         client: the name of the provider whose wire the client speaks.
         action: ``respond``: a response of a model; ``count_tokens``: of the input; ``embed``: embeddings of texts;
-            ``list_models``; ``show_model``, ``version``: of Ollama; ``health``: ``HEAD /``; ``unknown``: no such path;
-            ``too_long``: a path that is not looked up.
+            ``list_models``; ``show_model``, ``version``: of Ollama; ``health``: ``HEAD /``; ``operation``: of the
+            gateway itself, without a wire; ``unknown``: no such path; ``too_long``: a path that is not looked up.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
@@ -73,6 +82,7 @@ class Route:
 #: The route of a path that is not looked up, because it is too long.
 TOO_LONG = Route("openai_chat", "too_long")
 _READ = ("GET", "HEAD")
+_OPERATION = ("/health", "/ready", "/metrics")
 #: The routes by the key of a path (``_split``). The paths of Anthropic and OpenAI may have any base URL: their SDKs add
 #: the version to it, while DSPy and the AI SDK expect it there.
 _ROUTES = {
@@ -129,6 +139,8 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
     """
     if (route := _USUAL.get(path)) is None:
         client = "anthropic" if "anthropic-version" in headers else "openai_chat"
+        if path in _OPERATION:
+            return Route(client, "operation", _READ)
         if path in ("", "/"):
             return Route(client, "health", _READ)
         key, model = _split(path.removeprefix("/").split("/"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import iscoroutine
@@ -28,6 +29,7 @@ __all__ = [
     "Observer",
     "Upstream",
     "UpstreamRequest",
+    "current_exchange",
     "feature_headers",
     "is_header_value",
     "limit_headers",
@@ -177,6 +179,7 @@ class Exchange:
         path: the path, without the query.
         client: the name of the client's wire.
         request_id: the id that the client got.
+        key: the name of the client's key in the file of keys; None without one.
         status: the HTTP status; 0 if the client disconnected before one was sent.
         upstream: the number of the upstream that was asked last, from 1 on; 0 if none was asked.
         provider: the name of its provider; None if none was asked.
@@ -185,9 +188,12 @@ class Exchange:
         upstream_model: the upstream's.
         calls: the number of tool calls in the response.
         usage: the tokens of the response, if they are known.
+        cost: US dollars of the response, if ``Gateway(price=)`` or metrics are on and it is known.
         error: what failed; None if nothing did.
+        error_codes: the number, the provider and the code (or the kind) of each upstream that failed.
         disconnected: the client disconnected before the end.
         changes: a sentence for each thing of the request or the response that was changed or left out.
+        first_byte: the seconds from the request to the first byte of its response, heartbeats aside; None without one.
         seconds: the time from the request to the end of the response.
     """
 
@@ -195,6 +201,7 @@ class Exchange:
     path: str
     client: str
     request_id: str
+    key: str | None = None
     status: int = 0
     upstream: int = 0
     provider: str | None = None
@@ -203,10 +210,17 @@ class Exchange:
     upstream_model: str | None = None
     calls: int = 0
     usage: Usage | None = None
+    cost: float | None = None
     error: str | None = None
+    error_codes: Sequence[tuple[int, str, str]] = ()
     disconnected: bool = False
     changes: Sequence[str] = ()
+    first_byte: float | None = None
     seconds: float = 0.0
+
+
+#: The exchange that is served, for what is logged meanwhile.
+current_exchange: ContextVar[Exchange | None] = ContextVar("current_exchange", default=None)
 
 
 class Observer(Protocol):

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -24,15 +25,16 @@ from streamkit.cli import main
 from streamkit.cli.gateway import (
     ConfiguredUpstream,
     configure_upstream,
-    format_exchange,
     parse_upstream,
-    print_exchange,
     read_config,
     request_limits,
 )
+from streamkit.cli.serving import logged
 from streamkit.cli.terminal import Notes
 from streamkit.errors import UsageError
 from streamkit.gateway import Exchange, GatewayLimits
+from streamkit.gateway.access import hash_key
+from streamkit.gateway.logs import format_exchange, log_exchange
 from streamkit.testing import Reply, Stall, Status, serve
 
 VARIABLES = (
@@ -87,6 +89,13 @@ def no_keys(monkeypatch):
         (["--limit", "__doc__=1"], "--limit takes NAME=N"),
         (["--limit", "body=1000000000"], "bodies must be at least four times body"),
         (["--limit", "path=0"], "path must be at least 1, not 0"),
+        (["--require-key", "--keys", "keys.toml"], "give --require-key, for one key, or --keys FILE, but not both"),
+        (["--workers", "0"], "--workers must be at least 1, not 0"),
+        (["--workers", "2"], "--workers needs a store that all workers share"),
+        (["--workers", "2", "--store", "x.db", "--tap"], "--tap shows the requests of one process"),
+        (["--max-body", "1m"], "--limit takes NAME=N with a name of path"),
+        (["--max-requests", "0"], "requests must be at least 1, not 0"),
+        (["--max-body", "1000000000"], "bodies must be at least four times body"),
     ],
 )
 def test_what_cannot_work_is_refused_at_the_start(capsys, arguments, message):
@@ -241,7 +250,9 @@ def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("arguments", [["--port", "70000"], ["--model", "m", "--model-map", "a=b"]])
+@pytest.mark.parametrize(
+    "arguments", [["--port", "70000"], ["--log-format", "xml"], ["--model", "m", "--model-map", "a=b"]]
+)
 def test_arguments_are_checked(capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
         main(["gateway", "--provider", "anthropic", *arguments])
@@ -270,18 +281,82 @@ def test_a_line_describes_a_request():
     )
 
 
+def written(*exchanges: Exchange, as_json: bool = False) -> list[str]:
+    """Return the lines that the command writes about exchanges."""
+    output = io.StringIO()
+    with logged(Notes(output, secrets=["key-of-the-upstream"]), as_json=as_json):
+        for exchange in exchanges:
+            log_exchange(exchange)
+    return output.getvalue().splitlines()
+
+
 def test_each_change_is_printed_once_below_the_first_request_that_had_it():
-    output, reported = io.StringIO(), set()
-    for changes in (["no seed", "no\x1b[1m top_k"], ["no seed"], ["no seed", "no logprobs"]):
-        exchange = Exchange(method="POST", path="/x", client="anthropic", request_id="r", status=200, changes=changes)
-        print_exchange(Notes(output), exchange, reported)
-    lines = output.getvalue().splitlines()
-    assert [line.strip() for line in lines if not line.startswith("200")] == [
+    lines = written(
+        *(
+            Exchange(method="POST", path="/x", client="anthropic", request_id="r", status=200, changes=changes)
+            for changes in (["no seed", "no\x1b[1m top_k"], ["no seed"], ["no seed", "no logprobs"])
+        )
+    )
+    assert [line.strip() for line in lines if "200  POST" not in line] == [
         "no seed",
         "no\\x1b[1m top_k",
         "no logprobs",
     ]
-    assert [line.startswith("200") for line in lines] == [True, False, False, True, True, False]
+    assert ["200  POST" in line for line in lines] == [True, False, False, True, True, False]
+
+
+def test_a_line_begins_with_the_time_and_the_id_and_no_client_can_add_one():
+    path = "/x\n2026-01-01T00:00:00.000Z  req_2  200  POST  /forged"
+    lines = written(Exchange(method="POST", path=path, client="anthropic", request_id="req_1", status=200))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  req_1  200  POST  /x", lines[0])
+    assert [line.startswith(" ") for line in lines] == [False, True]
+
+
+def test_a_line_as_json():
+    exchange = Exchange(
+        method="POST",
+        path="/v1/messages/\x7f\x1b[1m\u202e" + "p" * 999,
+        client="anthropic",
+        request_id="req_1",
+        key="ann",
+        status=502,
+        upstream=1,
+        provider="gemini",
+        model="claude",
+        upstream_model="gemini-2.5-pro",
+        usage=Usage(10, 0, raw={"prompt": "a text"}),
+        changes=["a", "b"],
+        error="transport_error: key-of-the-upstream",
+        seconds=1.25,
+    )
+    (line,) = written(exchange, as_json=True)
+    found = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))
+    assert found.pop("process") == os.getpid()
+    assert found.pop("message").startswith("502  POST  /v1/messages/")
+    assert len(found.pop("path")) == 203
+    assert found == {
+        "level": "warning",
+        "logger": "streamkit.gateway.requests",
+        "method": "POST",
+        "client": "anthropic",
+        "request_id": "req_1",
+        "key": "ann",
+        "status": 502,
+        "upstream": 1,
+        "provider": "gemini",
+        "model": "claude",
+        "upstream_model": "gemini-2.5-pro",
+        "calls": 0,
+        "input_tokens": 10,
+        "output_tokens": 0,
+        "error": "transport_error: ***",
+        "changes": ["a", "b"],
+        "seconds": 1.25,
+    }
+    assert line.isascii()
+    assert line.isprintable()
+    assert "a text" not in line
 
 
 def test_a_line_names_the_upstreams_that_failed_before():
@@ -343,6 +418,10 @@ def gateway(base_url: str, *arguments: str, **environment: str) -> Iterator[tupl
     try:
         assert process.stderr is not None
         first = process.stderr.readline()
+        if "json" in arguments:
+            while "asks" not in first:  # "recording to ..."
+                first = process.stderr.readline()
+            first = json.loads(first)["message"]
         found = re.match(r"streamkit gateway: (http://127\.0\.0\.1:\d+) asks anthropic at ", first)
         assert found, first + process.stderr.read()
         yield process, found[1]
@@ -414,6 +493,59 @@ def test_a_required_key_and_an_upstream_that_repeats_its_own():
     assert UPSTREAM_KEY not in written + given.text
     assert "users" not in written
     assert "Traceback" not in written
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
+def test_keys_of_a_file_are_read_again_at_a_signal_and_the_log_is_json(tmp_path):
+    """A wrong file keeps the keys; each line has the id that the client gets and that is recorded."""
+    path, recordings = tmp_path / "keys.toml", tmp_path / "recordings"
+
+    def write(name: str, value: str) -> None:
+        path.write_text(f"[[key]]\nname = '{name}'\nhash = '{value}'\nmodels = ['m']\n")
+
+    def lines_of(text: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in text.splitlines() if line]  # Ctrl-C ends with an empty one
+
+    write("ann", hash_key("the-first-key"))
+    arguments = ["--keys", str(path), "--log-format", "json", "--record", str(recordings)]
+    script = [Reply("Hello."), Reply("Hello.")]
+    with serve(script) as server, gateway(server.base_url("anthropic"), *arguments) as (process, url):
+        assert process.stderr is not None
+
+        def ask(key: str, model: str = "m") -> httpx.Response:
+            body = {**BODY, "model": model}
+            return httpx.post(f"{url}/v1/chat/completions", json=body, headers={"x-api-key": key})
+
+        def reload() -> dict[str, Any]:
+            process.send_signal(signal.SIGHUP)
+            while True:
+                line = json.loads(process.stderr.readline())
+                if "request_id" not in line and "keys" in line["message"]:
+                    return line
+
+        first, refused, unknown = ask("the-first-key"), ask("the-first-key", "other"), ask("the-second-key")
+        write("ann", "the-second-key")
+        kept = reload()
+        assert ask("the-second-key").status_code == 401
+        write("bob", hash_key("the-second-key"))
+        read = reload()
+        second, gone = ask("the-second-key"), ask("the-first-key")
+        process.send_signal(signal.SIGINT)
+        _, written = process.communicate(timeout=PATIENCE)
+    assert [response.status_code for response in (first, refused, unknown, second, gone)] == [200, 403, 401, 200, 401]
+    assert kept["level"] == "warning"
+    assert kept["message"].startswith(f"the keys stay as they were: {path}, key 1: hash must be 'sha256:'")
+    assert (read["level"], read["message"]) == ("info", "the keys were read again")
+    requests = {line["request_id"]: line for line in lines_of(written) if "request_id" in line}
+    id_of = second.headers["x-request-id"]
+    assert {"key": "bob", "status": 200, "model": "m"}.items() <= requests[id_of].items()
+    assert "Hello." not in written
+    assert "the-second-key" not in written
+    recorded = [json.loads(file.read_text()) for file in recordings.glob("*.exchange.json")]
+    assert {response.headers["x-request-id"] for response in (first, refused, unknown, second, gone)} <= {
+        facts["request_id"] for facts in recorded
+    }
 
 
 @pytest.mark.slow

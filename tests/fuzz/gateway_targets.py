@@ -104,7 +104,7 @@ def _gateway(provider: str, parts: list[bytes], reports: list[Exchange], key: st
         key=key,
         state_key=_STATE_KEY,
         limits=_LIMITS,
-        report=reports.append,
+        observe=reports.append,
     )
 
 

@@ -53,7 +53,7 @@ def serve_gateway(
                 store=store,
                 cooldowns=cooldowns,
                 strict=strict,
-                report=None if reports is None else reports.append,
+                observe=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
             server.append(uvicorn.Server(config))

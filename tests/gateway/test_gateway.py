@@ -303,7 +303,7 @@ def test_a_gemini_client_gets_the_candidates_that_it_asked_for() -> None:
     ]
     stream = b"".join(b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks)
     target, reports = upstream(Response(stream), Response(stream), provider="gemini"), list[Exchange]()
-    app, body = Gateway(target, report=reports.append), CLIENTS["gemini"][1]
+    app, body = Gateway(target, observe=reports.append), CLIENTS["gemini"][1]
     (own,) = run(
         app,
         ("POST", "/v1beta/models/m:generateContent"),
@@ -374,7 +374,7 @@ def test_a_client_of_the_same_wire_gets_the_rate_limits_of_the_upstream(target: 
     sent = {name.title(): value for name, value in LIMITS[target].items()}
     app = Gateway(upstream(Response(*answer(target), headers={**sent, **OTHERS}), provider=target))
     response = ask(app, target, json={**CLIENTS[target][1], "stream": streams})
-    own = {"cache-control", "content-type", "content-length", "request-id", "x-request-id"}
+    own = {"cache-control", "content-type", "content-length", "request-id", "x-request-id", "x-streamkit-changes"}
     assert {name: value for name, value in response.headers.items() if name not in own} == LIMITS[target]
 
 
@@ -490,7 +490,7 @@ def test_a_defect_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> No
 def test_the_next_upstream_is_asked_before_the_first_event() -> None:
     reports: list[Exchange] = []
     first, second = upstream(refused(529, OVERLOADED)), upstream(Response(*answer("gemini")), provider="gemini")
-    response = ask(Gateway(first, second, report=reports.append), "anthropic")
+    response = ask(Gateway(first, second, observe=reports.append), "anthropic")
     assert read_turn("anthropic", response.content).text == "Hello"
     assert [len(each.requests) for each in (first, second)] == [1, 1]
     assert reports[0].provider == "gemini"
@@ -627,7 +627,7 @@ def test_no_key_is_in_an_error_a_log_or_a_report(caplog: pytest.LogCaptureFixtur
     responses = [refused(401, repeated), httpx.ConnectError(f"https://{KEY}@host"), Response(*answer()[:-1], failure)]
     with caplog.at_level(logging.DEBUG):
         for response in responses:
-            app = Gateway(upstream(response), report=reports.append)
+            app = Gateway(upstream(response), observe=reports.append)
             given = ask(app, "anthropic", headers={"x-api-key": "key-of-the-client"})
             assert KEY not in given.text
             assert "***" in given.text or "connection to the upstream failed" in given.text
@@ -753,7 +753,7 @@ def test_a_client_that_disconnects_closes_the_upstream(stream: bool, event_loop:
             await anyio.sleep_forever()
 
         response = Response(*answer()[:-1], wait)
-        app = Gateway(upstream(response), report=reports.append)
+        app = Gateway(upstream(response), observe=reports.append)
         with anyio.fail_after(PATIENCE), Connection("openai_chat", stream=stream) as connection:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(app, connection.scope, connection.receive, connection.send)
@@ -817,7 +817,7 @@ def test_more_requests_than_the_limit_are_refused_as_overloaded() -> None:
 
 def test_a_report_describes_the_exchange() -> None:
     reports: list[Exchange] = []
-    ask(Gateway(upstream(Response(*answer()), models={"m": "mine"}), report=reports.append))
+    ask(Gateway(upstream(Response(*answer()), models={"m": "mine"}), observe=reports.append))
     (report,) = reports
     assert (report.status, report.method, report.path) == (200, "POST", "/v1/chat/completions")
     assert (report.client, report.provider) == ("openai_chat", "anthropic")

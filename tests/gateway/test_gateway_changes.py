@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import httpx
@@ -22,11 +21,8 @@ LOSING: Json = {**CHAT, "seed": 1, "logit_bias": {"1": 2}}
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("body", "count"), [(CHAT, 0), (LOSING, 2)])
-def test_a_header_has_the_number_of_changes(
-    body: Json, count: int, stream: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_header_has_the_number_of_changes(body: Json, count: int, stream: bool) -> None:
     reports: list[Exchange] = []
-    caplog.set_level(logging.INFO, "streamkit.gateway")
     with (
         serve([Reply("Hi.")]) as server,
         serve_gateway(Target("anthropic", server.base_url("anthropic")), reports=reports) as url,
@@ -34,10 +30,6 @@ def test_a_header_has_the_number_of_changes(
         response = httpx.post(f"{url}/v1/chat/completions", json={**body, "stream": stream})
     assert (response.status_code, response.headers["x-streamkit-changes"]) == (200, str(count))
     assert len(reports[0].changes) == count
-    logged = " ".join(caplog.messages)
-    for sentence in reports[0].changes:
-        assert sentence in logged
-    assert bool(logged) is bool(count)
 
 
 @pytest.mark.parametrize("stream", [False, True])

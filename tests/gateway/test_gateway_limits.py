@@ -55,7 +55,7 @@ def gateway(
         yield [answer(provider)]
 
     upstream = Upstream(provider=provider, ask=ask, endpoint="http://upstream.internal:9", models=models)
-    return Gateway(upstream, report=reports.append, **options), requests, reports
+    return Gateway(upstream, observe=reports.append, **options), requests, reports
 
 
 class Client:

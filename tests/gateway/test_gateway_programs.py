@@ -56,7 +56,7 @@ def send(
     upstreams = [Upstream(provider=provider, ask=ask) for ask in (asks if isinstance(asks, list) else [asks])]
 
     async def main() -> httpx.Response:
-        app = Gateway(*upstreams, report=reports.append, state_key=KEY)
+        app = Gateway(*upstreams, observe=reports.append, state_key=KEY)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
             return await client.post(path, json={**QUESTION, **fields})
 
@@ -316,7 +316,7 @@ def test_a_task_of_ask_that_fails_beside_the_stream_ends_the_response(event_loop
             tasks.start_soon(fail_after_first_chunk)
             yield wait_after_first_chunk()
 
-    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append, state_key=KEY)
+    app = Gateway(Upstream(provider="openai_chat", ask=ask), observe=reports.append, state_key=KEY)
     anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
     assert b"this gateway failed: ExceptionGroup" in server.sent[-1]["body"]
     assert not server.sent[-1]["more_body"]
@@ -344,7 +344,7 @@ def test_a_connection_that_fails_to_close_after_its_client_has_left_is_no_defect
         finally:
             raise httpx.ReadError("reset")
 
-    app = Gateway(Upstream(provider="openai_chat", ask=ask), report=reports.append, state_key=KEY)
+    app = Gateway(Upstream(provider="openai_chat", ask=ask), observe=reports.append, state_key=KEY)
     anyio.run(app, server.scope, receive, server.send, backend=event_loop)
     (report,) = reports
     assert (report.disconnected, report.error, caplog.text) == (True, None, "")
@@ -417,7 +417,7 @@ def test_a_server_that_refuses_what_is_sent_has_lost_its_client(
 ) -> None:
     reports: list[Exchange] = []
     server = Server(messages, stream=stream)
-    app = Gateway(Upstream(provider="openai_chat", ask=opening(generate_chunks)), report=reports.append, state_key=KEY)
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(generate_chunks)), observe=reports.append, state_key=KEY)
     anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
     assert len(server.refused) == 1
     (report,) = reports
@@ -428,7 +428,7 @@ def test_a_web_socket_is_refused_without_an_exception() -> None:
     """Servers answer its end before it is accepted with 403, and an exception with 500 and a traceback in the log."""
     server = Server(100)
     reports: list[Exchange] = []
-    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS)), report=reports.append, state_key=KEY)
+    app = Gateway(Upstream(provider="openai_chat", ask=opening(CHUNKS)), observe=reports.append, state_key=KEY)
     anyio.run(app, {**server.scope, "type": "websocket"}, server.receive, server.send)
     assert [message["type"] for message in server.sent] == ["websocket.close"]
     assert reports == []
@@ -455,7 +455,7 @@ def test_a_heartbeat_that_cannot_be_sent_ends_the_request(event_loop: str, caplo
         yield
 
     upstream = Upstream(provider="openai_chat", ask=hang)
-    app = Gateway(upstream, report=reports.append, limits=GatewayLimits(silence=0.01), state_key=KEY)
+    app = Gateway(upstream, observe=reports.append, limits=GatewayLimits(silence=0.01), state_key=KEY)
     anyio.run(app, server.scope, server.receive, server.send, backend=event_loop)
     (report,) = reports
     assert (report.disconnected, report.error, caplog.text) == (True, None, "")
@@ -465,7 +465,7 @@ def test_the_report_of_a_request_that_the_server_cancels_does_not_blame_the_upst
     reports: list[Exchange] = []
     server = Server(100, stream=True)
     app = Gateway(
-        Upstream(provider="openai_chat", ask=opening(wait_after_first_chunk)), report=reports.append, state_key=KEY
+        Upstream(provider="openai_chat", ask=opening(wait_after_first_chunk)), observe=reports.append, state_key=KEY
     )
 
     async def main() -> None:

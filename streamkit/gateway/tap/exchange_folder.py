@@ -53,6 +53,7 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
     time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     method: str = ""
     path: str = ""
+    request_id: str | None = None
     client: str | None = None
     provider: str | None = None
     address: str | None = None
@@ -204,7 +205,7 @@ class _Files:
         facts = self._facts
         facts.seconds = round((end.at or 0.0) - self._started, 4)
         facts.status, facts.error, facts.disconnected = end.status, end.error, end.disconnected
-        facts.changes = list(end.changes)
+        facts.request_id, facts.changes = end.request_id, list(end.changes)
         # A header may have bytes that are no text; aiohttp has them as surrogates.
         plain = replace_lone_surrogates(msgspec.to_builtins(facts, enc_hook=str))
         line = clean_json(msgspec.json.encode(plain), self._start.secrets)

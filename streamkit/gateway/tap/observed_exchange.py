@@ -144,6 +144,7 @@ class ExchangeEnd(Struct, frozen=True, kw_only=True):
 
     Attributes:
         at: the time, in seconds since 1970; None if it is not known.
+        request_id: the id that the client got; None for a pass-through.
         status: the HTTP status that the client got; None if it is that of the response.
         error: what failed outside of the response, such as the connection.
         disconnected: whether the client disconnected before the end.
@@ -151,6 +152,7 @@ class ExchangeEnd(Struct, frozen=True, kw_only=True):
     """
 
     at: float | None
+    request_id: str | None = None
     status: int | None = None
     error: str | None = None
     disconnected: bool = False

@@ -148,6 +148,7 @@ class ExchangeObserver:
             start = {"method": exchange.method, "path": exchange.path, "client": exchange.client}
             copies = [self.begin(seconds=exchange.seconds, model=exchange.model, **start)]
         copies[-1].end(
+            request_id=exchange.request_id,
             status=exchange.status or None,
             error=exchange.error,
             disconnected=exchange.disconnected,

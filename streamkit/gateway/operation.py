@@ -1,0 +1,158 @@
+"""What runs a gateway looks at: whether it lives and takes requests, its metrics, and what responses have cost.
+
+The paths ``/health`` and ``/ready`` need no key, since load balancers and Kubernetes send none, and ask neither an
+upstream nor a store that has responded once: what the gateway can do without must not take all of its workers out of
+service at once (docs/rules.md, "The gateway"). Requests of these paths and of ``/metrics`` are in no report. This
+module must not depend on wires or upstreams.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from streamkit.errors import UsageError
+from streamkit.gateway.access import Access
+from streamkit.gateway.store import StoreUnavailable
+from streamkit.gateway.upstream import Exchange
+from streamkit.reading.turn import Turn
+from streamkit.values.redaction import log_failure
+
+if TYPE_CHECKING:
+    from streamkit.gateway.metrics import Metrics
+
+__all__ = ["Observe", "Operation", "Price", "find_cost", "known_price", "observe_exchange"]
+
+_log = logging.getLogger("streamkit.gateway")
+#: Takes each exchange at its end, by a plain function or an async one.
+Observe: TypeAlias = Callable[[Exchange], Awaitable[None] | None]
+#: Returns US dollars for a response, as `Budget.price`.
+Price: TypeAlias = Callable[[Turn], float | None]
+_OBSERVE_TIME = 30.0  # seconds of an async function, after which it is canceled
+_START_TIME = 5.0  # seconds for a store at a start
+
+
+class Operation:
+    """The stage of a gateway, from its start to its shutdown.
+
+    Args:
+        connect: connects the store.
+        is_full: returns whether the gateway has as many open requests as it may.
+        access: who may read the metrics; None for everybody.
+        metrics: those of the gateway; None without any.
+
+    Attributes:
+        is_started: the store was connected.
+        is_closing: the gateway takes no further requests.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[object]],
+        is_full: Callable[[], bool],
+        access: Access | None,
+        metrics: Metrics | None,
+    ) -> None:
+        self._connect = connect
+        self._is_full = is_full
+        self._access = access
+        self._metrics = metrics
+        self.is_started: bool = False
+        self.is_closing: bool = False
+
+    async def start(self) -> None:
+        """Connect the store.
+
+        Raises:
+            StoreUnavailable: the store does not respond.
+        """
+        await self._connect()
+        self.is_started, self.is_closing = True, False
+
+    async def reply(self, scope: Scope, path: str) -> Response:
+        """Return the response to a request of one of the paths of operation."""
+        if (method := scope["method"]) not in ("GET", "HEAD"):
+            return JSONResponse({"error": f"{path} takes GET, HEAD, not {method}"}, 405, {"allow": "GET, HEAD"})
+        if path == "/metrics":
+            return self._expose_metrics(scope)
+        fault = None if path == "/health" else await self._find_fault()
+        if fault is not None:
+            return JSONResponse({"status": "not ready", "reason": fault}, 503, {"retry-after": "1"})
+        return JSONResponse({"status": "ok" if path == "/health" else "ready"})
+
+    def _expose_metrics(self, scope: Scope) -> Response:
+        """Return the metrics to a client that may read them: they name the models and the keys, and what they cost."""
+        if self._metrics is None:
+            return JSONResponse({"error": "this gateway has no metrics: Gateway(metrics=True), or --metrics"}, 404)
+        if self._access is not None and self._access.needs_key:
+            client = self._access.find(scope)
+            if client is None or not client.key.metrics:
+                return JSONResponse({"error": "/metrics needs a key that may read it"}, 401 if client is None else 403)
+        body, content_type = self._metrics.expose(Request(scope).headers.get("accept", ""))
+        return Response(body, headers={"content-type": content_type})
+
+    async def _find_fault(self) -> str | None:
+        """Return why no further requests should be sent, None if they should."""
+        if not self.is_started and not self.is_closing:  # mounted in an application that has not started it
+            try:
+                with anyio.fail_after(_START_TIME):
+                    await self.start()
+            except (StoreUnavailable, TimeoutError):
+                return "the store does not respond"
+        if self.is_closing:
+            return "the gateway is shutting down"
+        return "the gateway has as many open requests as it may" if self._is_full() else None
+
+    async def serve_lifespan(self, receive: Receive, send: Send, close: Callable[[], Awaitable[None]]) -> None:
+        """Start and close the gateway when the server does (https://asgi.readthedocs.io/en/latest/specs/lifespan.html)."""
+        await receive()
+        try:
+            await self.start()
+        except StoreUnavailable as problem:
+            await send({"type": "lifespan.startup.failed", "message": f"{problem}: {problem.__cause__}"})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def observe_exchange(observe: Observe, exchange: Exchange) -> None:
+    """Call a hook with an exchange whose response was sent. What it raises is logged, and nothing else."""
+    try:
+        answer = observe(exchange)
+        if isawaitable(answer):
+            with anyio.move_on_after(_OBSERVE_TIME, shield=True) as scope:  # also after the client has left
+                await answer
+            if scope.cancelled_caught:
+                _log.warning("observe has taken more than %g seconds, and was canceled", _OBSERVE_TIME)
+    except Exception as problem:
+        log_failure(_log, "observe has failed", error=problem)
+
+
+def known_price(turn: Turn) -> float | None:
+    """Return what the provider reports as the cost of a response, else its list price by the extra ``prices``."""
+    from streamkit.gateway.tap.observed_exchange import list_price, reported_cost
+
+    reported = reported_cost(turn.usage)
+    return list_price(turn) if reported is None else reported
+
+
+def find_cost(price: Price, turn: Turn) -> float | None:
+    """Return the cost of a response with usage, None if it is not known. What else *price* raises is logged."""
+    if turn.usage is None:
+        return None
+    try:
+        return price(turn)
+    except UsageError:
+        return None
+    except Exception as problem:
+        log_failure(_log, "price has failed", error=problem)
+        return None
