@@ -12,6 +12,10 @@ their first event:
 
   streamkit gateway --upstream anthropic --upstream openai_compatible=http://localhost:8000/v1#qwen3
 
+An upstream with names of models is asked first for these, and the others for the rest:
+
+  streamkit gateway --upstream 'openai_chat#gpt-*' --upstream 'anthropic#claude-*,fast=claude-haiku-4-5'
+
 With --require-key clients must send the key in the environment variable STREAMKIT_GATEWAY_KEY as their own, with --keys
 one of a file; without either only this computer is served. With --store the state of open conversations outlasts a
 restart, and --workers share it; what clients carry of it is signed with a key in the store, or in the variable
@@ -144,6 +148,8 @@ def configure_upstream(
 def parse_upstream(text: str, first_event_timeout: float | None = None) -> ConfiguredUpstream:
     """Return the upstream that ``PROVIDER[=URL][#MODEL]`` describes.
 
+    MODEL is the model for every name, or a list with commas of names, patterns and ``NAME=MODEL``.
+
     Raises:
         UsageError: the text has another form, or see ``configure_upstream``.
     """
@@ -155,6 +161,8 @@ def parse_upstream(text: str, first_event_timeout: float | None = None) -> Confi
             f" openai_compatible=http://localhost:8000/v1#qwen3, not {text!r}"
         )
     models = {"*": model} if model else {}
+    if any(sign in model for sign in "*,="):
+        models = {name: own or name for name, _, own in (each.partition("=") for each in model.split(",") if each)}
     return configure_upstream(provider, base_url or None, models=models, first_event_timeout=first_event_timeout)
 
 
@@ -172,6 +180,10 @@ def read_config(path: str, first_event_timeout: float | None = None) -> list[Con
         key-variable = "VLLM_KEY"
         first-event-timeout = 20
         models = { "claude-sonnet-4-5" = "qwen3", "*" = "qwen3-small" }
+
+        [[upstream]]
+        provider = "openai_chat"
+        models = ["gpt-*", "o3"]
 
     Args:
         path: the file.
@@ -209,8 +221,12 @@ def _read_table(table: Any, first_event_timeout: float | None) -> ConfiguredUpst
         if not isinstance(table.get(name, ""), str):
             raise UsageError(f"{name} must be a text, not {table[name]!r}")
     models = table.get("models", {})
+    if isinstance(models, list) and all(isinstance(name, str) for name in models):
+        models = {name: name for name in models}
     if not isinstance(models, dict) or not all(isinstance(model, str) for model in models.values()):
-        raise UsageError(f"models must be a table of the upstream's models by the client's names, not {models!r}")
+        raise UsageError(
+            f"models must be a list of names, or a table of the upstream's models by the client's names, not {models!r}"
+        )
     if "model" in table:
         if models:
             raise UsageError("give model, for every name, or models, by name, but not both")
@@ -253,7 +269,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PROVIDER[=URL][#MODEL]",
-        help="an upstream that is asked if those before it fail before their first event; repeat it for more",
+        help="an upstream that is asked if those before it fail before their first event, or for the models that it"
+        " names: #MODEL for every name, #NAME,PATTERN*,NAME=MODEL for these; repeat it for more",
     )
     parser.add_argument("--config", metavar="FILE", help="further upstreams, from a TOML file with tables [[upstream]]")
     parser.add_argument(
@@ -388,24 +405,30 @@ async def _serve(
 ) -> None:
     """Serve on a socket until a signal; *settings* are arguments of ``Gateway``."""
     from streamkit.cli.terminal import OutputError
-    from streamkit.cli.upstream_client import ask_over_http, open_client
+    from streamkit.cli.upstream_client import ask_over_http, list_over_http, open_client
     from streamkit.gateway import Gateway, Upstream
     from streamkit.gateway.logs import log_exchange
     from streamkit.gateway.store import StoreUnavailable
 
     async with open_client() as client:
-        gateway = Gateway(
-            *(
+        asked = []
+        for upstream in upstreams:
+            headers, models_path = request_headers(upstream.endpoint, upstream.key), upstream.endpoint.models_path
+            asked.append(
                 Upstream(
                     provider=upstream.provider,
-                    ask=ask_over_http(client, upstream.address, request_headers(upstream.endpoint, upstream.key)),
+                    ask=ask_over_http(client, upstream.address, headers),
                     endpoint=upstream.address,
                     models=upstream.models,
+                    list_models=list_over_http(client, upstream.address + models_path, headers)
+                    if models_path
+                    else None,
                     first_event_timeout=upstream.first_event_timeout,
                     secrets=[upstream.key or ""],
                 )
-                for upstream in upstreams
-            ),
+            )
+        gateway = Gateway(
+            *asked,
             observe=log_exchange,
             **settings,
         )

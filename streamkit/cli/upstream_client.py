@@ -30,7 +30,7 @@ from streamkit.values.redaction import redact
 if TYPE_CHECKING:
     from streamkit.gateway import Ask, UpstreamRequest
 
-__all__ = ["UpstreamResponse", "ask_over_http", "open_client"]
+__all__ = ["UpstreamResponse", "ask_over_http", "list_over_http", "open_client"]
 
 _CONNECTING = 30.0  # seconds
 _SILENCE = 600.0  # seconds; a model may think for minutes before the first byte
@@ -175,6 +175,25 @@ def ask_over_http(client: aiohttp.ClientSession, address: str, headers: Mapping[
                 raise ConnectionError(_describe_no_response(error)) from None
 
     return partial(_Asking, post)
+
+
+def list_over_http(
+    client: aiohttp.ClientSession, address: str, headers: Mapping[str, str]
+) -> Callable[[], Awaitable[list[str]]]:
+    """Return the function that lists the models of a server at the address of its list."""
+    url = URL(address, encoded=True)
+    proxy = _find_proxy(url)
+
+    async def list_models() -> list[str]:
+        async with client.get(
+            url, headers=headers, allow_redirects=False, proxy=proxy, raise_for_status=True
+        ) as response:
+            listed = await response.json(content_type=None)
+        entries = listed.get("data", listed.get("models"))
+        names = [each.get("id", each.get("model", each.get("name"))) for each in entries]
+        return [name.removeprefix("models/") for name in names]
+
+    return list_models
 
 
 class _Asking:

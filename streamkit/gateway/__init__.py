@@ -7,13 +7,14 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 1. `application`: the ASGI application, and the service of a request: limits, fallbacks, clients that disconnect;
    `gateway_state`: what all requests share.
 2. `access`: the keys of clients, and the hook that decides about a request. `routes`: the wire and the action of a
-   path; `bodies`: the limits, and the bodies of requests, which are read within them; `client`: the site of a request,
-   the response that is sent, with heartbeats while the upstream is silent.
+   path; `routing`: the upstreams of a model, and those that are left alone after a failure; `bodies`: the limits, and
+   the bodies of requests, which are read within them; `client`: the site of a request, the response that is sent, with
+   heartbeats while the upstream is silent.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
-4. `replies`: complete responses: errors in the client's wire, model lists.
+4. `replies`: errors in the client's wire; `model_lists`: the models that clients can list.
 5. `store`: where the state of calls and responses are kept for later requests, in memory, or in `database_store` and
-   `redis_store`; `stored_responses`, `token_counts`: what the wires have beside a single request.
+   `redis_store`; `stored_responses`, `passed_on`: what the wires have beside a single request.
 6. `logs`, `metrics`: lines and figures about requests. `operation`: whether the gateway lives and takes requests;
    `store_address`: the store of an address.
 7. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from streamkit.gateway.application import Gateway
     from streamkit.gateway.bodies import GatewayLimits
     from streamkit.gateway.logs import LogFormatter, log_exchange
+    from streamkit.gateway.routing import Cooldowns
     from streamkit.gateway.store import MemoryStore, Store
     from streamkit.gateway.upstream import Ask, Exchange, Observer, Upstream, UpstreamRequest
 
 __all__ = [
     "Ask",
+    "Cooldowns",
     "Exchange",
     "Gateway",
     "GatewayLimits",
@@ -62,6 +65,7 @@ _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extr
         "application": "Gateway",
         "bodies": "GatewayLimits",
         "logs": "LogFormatter log_exchange",
+        "routing": "Cooldowns",
         "store": "MemoryStore Store",
     },
 )

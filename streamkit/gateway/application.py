@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import traceback
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from importlib import import_module
@@ -21,10 +21,10 @@ from typing import Any
 import anyio
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from streamkit.calls import ErrorCode
+from streamkit.calls import ErrorCode, StreamError
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
 from streamkit.gateway.access import Access, Authorize, Client
@@ -32,23 +32,21 @@ from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, is_from_another_site, run_watched
 from streamkit.gateway.gateway_state import GatewayState, Price
+from streamkit.gateway.model_lists import OLLAMA_VERSION, ModelLists, describe_models, describe_ollama_model
 from streamkit.gateway.operation import Observe, Operation, find_cost, known_price, observe_exchange
+from streamkit.gateway.passed_on import PASSED_ON, find_path, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
+from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
 from streamkit.gateway.store_address import open_store
 from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.strictness import meaning_changes
-from streamkit.gateway.token_counts import can_count, count_tokens
 from streamkit.gateway.translation.state_text import StateSettings
-from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange, is_header_value, limit_headers
-from streamkit.providers.writing.encoding import CONTENT_TYPES
+from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange
+from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source_failure import is_io_failure
 
-__all__ = [
-    "Gateway",
-    "GatewayLimits",
-]
-
+__all__ = ["Gateway", "GatewayLimits"]
 
 _log = logging.getLogger("streamkit.gateway")
 #: Codex opens a WebSocket first. It asks by HTTP at once after 426 alone; any other status it repeats for seconds, and
@@ -57,6 +55,7 @@ _NO_WEBSOCKETS = "this gateway serves no WebSockets: ask it by HTTP"
 _WITHOUT_UPGRADE = {"upgrade": "HTTP/1.1", "connection": "upgrade"}  # RFC 9110, section 15.5.22
 _MANY_ITEMS = 1000  # of stored responses, which are translated in a worker thread
 _TOO_MANY = "this gateway serves as many requests as it may"
+_STATUSES = {ModelNotFound: 404, ReferenceNotFound: 404, ReferencesTooLarge: 413, StoreUnavailable: 503}
 _NO_FALLBACK = ("invalid_request", "content_policy")  # another upstream gets the same request
 
 
@@ -64,8 +63,8 @@ class Gateway:
     """The ASGI application.
 
     Args:
-        upstreams: where requests are sent. If one fails before its first event, the next one is asked, unless the
-            request itself is at fault.
+        upstreams: where requests are sent, by the models that they name. If one fails before its first event, the next
+            one is asked, unless the request itself is at fault.
         key: the key that clients must send, as their own provider's; None: none is needed.
         limits: limits of the requests of clients.
         keys: the path of a TOML file with the keys that clients may send, and the models of each, in place of ``key``.
@@ -82,6 +81,7 @@ class Gateway:
         store: where the state of calls and the responses are kept that later requests refer to: a `Store`, the path of
             a SQLite file, ``postgresql://...`` or ``redis://...``. Several workers need one that they share. None for
             the memory of this process, up to ``limits.stored``.
+        cooldowns: how long an upstream that has failed is not asked.
         strict: refuse a request, with status 400, whose meaning no upstream can have unchanged.
 
     Raises:
@@ -101,6 +101,7 @@ class Gateway:
         observer: Observer | None = None,
         state_key: bytes | str | Sequence[bytes | str] | None = None,
         store: Store | str | PathLike[str] | None = None,
+        cooldowns: Cooldowns | None = None,
         strict: bool = False,
     ) -> None:
         if not upstreams or not all(isinstance(upstream, Upstream) for upstream in upstreams):
@@ -117,6 +118,9 @@ class Gateway:
         carried = StateSettings(secrets.token_bytes(32) if state_key is None else state_key, limits.state)
         self._state = GatewayState(
             *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
+            router=Router(upstreams),
+            lists=ModelLists(upstreams),
+            cooldowns=cooldowns or Cooldowns(),
             has_state_key=state_key is not None or store is None,
             price=known_price if price is None and metrics else price,
             strict=strict,
@@ -198,7 +202,7 @@ class Gateway:
     @property
     def models(self) -> list[str]:
         """The names of models that clients can list: those of the upstreams' ``models``."""
-        return self._state.models
+        return self._state.lists.names
 
 
 class Service:
@@ -236,19 +240,26 @@ class Service:
             await self._reply(reply)
             return
         gateway = self._gateway
+        if self._route.action == "list_models":
+            sender, wanted = self._sender, self._route.model
+            names = [name for name in await gateway.lists.load() if sender is None or sender.key.allows(name)]
+            found = describe_models(self._route.client, names, wanted)
+            missing = f"this gateway lists no model {wanted!r}"
+            await self._reply(JSONResponse(found) if found else self._refuse(404, missing, code="not_found"))
+            return
         try:
             body = await self._body.read(self._receive, self._headers)
             is_refused = len(gateway.open_requests) >= gateway.limits.requests  # others had their bodies sooner
             gateway.open_requests.add(self)
             if is_refused:
                 service = self._reply(self._refuse(503, _TOO_MANY, {"retry-after": "1"}))
-            elif self._route.action == "count_tokens":
-                service = self._count_tokens(body)
+            elif self._route.action in (*PASSED_ON, "show_model"):
+                service = self._respond(self._pass_on, body)
             elif self._route.client == "anthropic" and isinstance(body, dict) and body.get("thread") is not None:
                 self._exchange.error = replies.NO_THREADS
                 service = self._reply(replies.thread_refusal(self._client))
             else:
-                service = self._respond(body)
+                service = self._respond(self._ask_upstreams, body)
             if gateway.access is not None and not is_refused:
                 service = self._serve_allowed(gateway.access, body, service)
             await run_watched(service, self._watch_client)
@@ -286,7 +297,8 @@ class Service:
             if (sender := gateway.access.find(self._scope)) is None:
                 return self._refuse(401, "the key is missing or is not the key of this gateway")
             self._sender, self._entries, self._exchange.key = sender, sender.entries, sender.key.name
-        if route.action == "unknown":
+        # The last part of a path may be the tag of a model, or a verb of Gemini's that is not served.
+        if route.action == "unknown" or (method == "POST" and "GET" in route.methods and ":" in (route.model or "")):
             return self._refuse(404, replies.unknown_path(self._client, method, self._exchange.path))
         allowed = ", ".join(route.methods)
         if method == "OPTIONS":  # without the headers of CORS: a page of another site must not use this gateway
@@ -298,14 +310,10 @@ class Service:
         is_open = method == "POST" and not has_keys
         if is_open and "origin" in self._headers and is_from_another_site(self._headers):
             return self._refuse(403, "a web page of another site cannot use this gateway")
-        if route.action == "health":
-            return Response(status_code=200)
-        if route.action == "list_models":
-            names = [name for name in gateway.models if self._sender is None or self._sender.key.allows(name)]
-            found = replies.models_reply(route.client, names, route.model)
-            return found or self._refuse(404, f"this gateway lists no model {route.model!r}", code="not_found")
-        if route.action == "count_tokens" and not any(can_count(each, route.client) for each in gateway.upstreams):
-            return self._refuse(404, "no upstream of this gateway counts tokens of this wire: ask the provider")
+        if route.action in ("health", "version"):
+            return Response() if route.action == "health" else JSONResponse({"version": OLLAMA_VERSION})
+        if route.action in PASSED_ON and not any(find_path(each, route) for each in gateway.upstreams):
+            return self._refuse(404, refusal_sentence(route))
         if len(gateway.open_requests) >= gateway.limits.requests:
             return self._refuse(503, _TOO_MANY, {"retry-after": "1"})
         return None
@@ -316,24 +324,20 @@ class Service:
         self._exchange.error = self._gateway.clean(message)
         return replies.refusal(self._client, status, message, headers, code)
 
-    async def _count_tokens(self, body: Any) -> None:
-        """Send the count of the first upstream that gives one."""
-        try:
-            count = await count_tokens(self._gateway.upstreams, self._route, body, self._headers)
-        except UsageError as problem:
-            await self._fail(400, str(problem), problem)
-        except Exception as problem:
-            await self._fail_internally(problem)
-        else:
-            exchange = self._exchange
-            exchange.upstream, exchange.provider, exchange.upstream_model = count.upstream, count.provider, count.model
-            if count.error is not None:
-                exchange.error = self._gateway.clean(count.error if count.cause is None else count.cause)
-            if count.body is None:
-                message = self._gateway.clean(count.error or "")
-                await self._reply(replies.refusal(self._client, count.status, message, count.headers))
-            else:
-                await self._reply(Response(count.body, count.status, count.headers, media_type="application/json"))
+    async def _pass_on(self, body: Any) -> None:
+        """Send the response to a request that needs no translation: of an upstream, or about a model."""
+        gateway, exchange, model = self._gateway, self._exchange, self._route.model
+        if (is_shown := self._route.action == "show_model") and isinstance(body, dict):
+            model = body.get("model", body.get("name"))
+        candidates = gateway.router.find(model, body)
+        if is_shown:
+            await self._reply(JSONResponse(describe_ollama_model(str(model))))
+            return
+        response = await pass_on(exchange, candidates, gateway.cooldowns, self._route, body, self._headers)
+        exchange.failures = [gateway.clean(failure) for failure in exchange.failures]
+        await self._reply(replies.passed_reply(self._client, response, gateway.clean))
+        if response.error is not None:
+            exchange.error = gateway.clean(response.cause or response.error)
 
     async def _watch_client(self) -> bool:
         """Return True when the client disconnects, False if the response has ended before."""
@@ -349,17 +353,13 @@ class Service:
             self._exchange.disconnected = not self._stream.has_ended  # a server reports the end of a response, too
         return self._exchange.disconnected
 
-    async def _respond(self, body: Any) -> None:
-        """Send the response of the first upstream that gives one, or what fails; record how it ended."""
+    async def _respond(self, ask: Callable[[Any], Awaitable[None]], body: Any) -> None:
+        """Ask upstreams, and send what fails; record how the response ended."""
         gateway, exchange = self._gateway, self._exchange
         try:
-            await self._ask_upstreams(body)
-        except ReferenceNotFound as problem:
-            await self._fail(404, str(problem), problem)
-        except ReferencesTooLarge as problem:
-            await self._fail(413, str(problem), problem)
-        except StoreUnavailable as problem:
-            await self._fail(503, str(problem), problem)
+            await ask(body)
+        except (ModelNotFound, ReferenceNotFound, ReferencesTooLarge, StoreUnavailable) as problem:
+            await self._fail(_STATUSES[type(problem)], str(problem), problem)
         except UsageError as problem:
             if self._attempt is not None and problem is self._attempt.defect:
                 await self._fail_internally(problem)
@@ -391,8 +391,8 @@ class Service:
 
     async def _ask_upstreams(self, body: Any) -> None:
         """Ask the upstreams in order, and send the first response that begins; if none does, the last one's error."""
-        gateway, exchange, stream = self._gateway, self._exchange, self._stream
-        exchange.failures = failures = []
+        gateway, exchange = self._gateway, self._exchange
+        exchange.failures = failures = list[str]()
         if not gateway.has_state_key:
             await gateway.load_state_key()
         if self._route.client == "openai_responses":
@@ -401,72 +401,80 @@ class Service:
                 self._body.is_large |= references.size > LARGE or len(references.items) > _MANY_ITEMS
                 resolve = references.resolve
                 body = await run_in_thread(resolve) if self._body.is_large else resolve()
-        for position, upstream in enumerate(gateway.upstreams, 1):
-            is_large = self._body.is_large
-            make = partial(Attempt, upstream, self._route, body, self._headers, gateway.carried, self._entries)
-            attempt = self._attempt = await run_in_thread(make) if is_large else make()
-            attempt.has_large_body = is_large
-            state = await attempt.find_state() if attempt.keeps_state else {}
-            if is_large:
-                await run_in_thread(attempt.render, state)
-            else:
-                attempt.render(state)
-            if gateway.observer is not None:
-                attempt.watch = partial(gateway.observer.watch, exchange, upstream)
-            self._client = attempt.client
-            exchange.upstream, exchange.provider = position, attempt.target.name
-            exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
-            is_last = position == len(gateway.upstreams)
-            if gateway.strict and (changed := meaning_changes(attempt.changes)):
-                failures.append(f"{attempt.target.name}: this gateway is strict: {'; '.join(changed)}")
-                if is_last:
-                    raise UsageError(failures[-1])
+        cooldowns, candidates = gateway.cooldowns, gateway.router.find(self._route.model, body)
+        available = candidates if not cooldowns.failures else cooldowns.available(candidates, failures)
+        for candidate in available:
+            if cooldowns.failures and cooldowns.wait(candidate):  # another request has begun to ask it
                 continue
-            has_begun = False
-            async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
-                async for part in parts:
-                    headers = None if has_begun else self._response_headers(attempt)
-                    if not has_begun:
-                        has_begun, exchange.first_byte = True, monotonic() - self._began
-                    await stream.write(part, headers=headers, is_last=attempt.has_ended)
-                    if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
-                        gateway.open_requests.discard(self)
-            writer = attempt.prepare().writer
-            if has_begun or (error := writer.error) is None:
-                return
-            if not is_last and error.code not in _NO_FALLBACK:
-                sentence = replies.error_sentence(attempt.prepare().turn.error or error)
-                failures.append(gateway.clean(f"{attempt.target.name}: {sentence}"))
-                code = position, attempt.target.name, error.code or error.kind
-                exchange.error_codes = [*exchange.error_codes, code]
-                continue
-            if await stream.cancel():
-                await self._reply(replies.failed_reply(attempt.client, writer, error, self._upstream_headers(attempt)))
-            else:  # heartbeats were sent
-                await stream.write(replies.failed_event(attempt.client, writer, error), is_last=True)
-            return
+            is_probe = bool(cooldowns.failures) and cooldowns.probe(candidate)
+            try:
+                if await self._ask(candidate, body, is_last=candidate is available[-1], is_probe=is_probe):
+                    return
+            finally:
+                if is_probe:
+                    cooldowns.release(candidate)
+        error = cooldowns.error(candidates)
+        exchange.error = gateway.clean(replies.error_sentence(error))
+        await self._send_error(self._client.writer(), error, {})
+
+    async def _ask(self, candidate: Candidate, body: Any, *, is_last: bool, is_probe: bool) -> bool:
+        """Ask an upstream and send its response, or its error; return False if the next one has to be asked."""
+        gateway, exchange, stream = self._gateway, self._exchange, self._stream
+        position, upstream, model = candidate
+        is_large = self._body.is_large
+        make = partial(Attempt, upstream, model, self._route, body, self._headers, gateway.carried, self._entries)
+        attempt = self._attempt = await run_in_thread(make) if is_large else make()
+        attempt.has_large_body = is_large
+        state = await attempt.find_state() if attempt.keeps_state else {}
+        if is_large:
+            await run_in_thread(attempt.render, state)
+        else:
+            attempt.render(state)
+        if gateway.observer is not None:
+            attempt.watch = partial(gateway.observer.watch, exchange, upstream)
+        self._client = attempt.client
+        exchange.upstream, exchange.provider = position, attempt.target.name
+        exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
+        if gateway.strict and (changed := meaning_changes(attempt.changes)):
+            sentence = f"{attempt.target.name}: this gateway is strict: {'; '.join(changed)}"
+            if is_last:
+                raise UsageError(sentence)
+            exchange.failures = [*exchange.failures, sentence]
+            return False
+        has_begun = False
+        async with aclosing(attempt.parts(waits_for_content=not is_last)) as parts:
+            async for part in parts:
+                headers = None if has_begun else attempt.client_headers(exchange)
+                if not has_begun:
+                    has_begun, exchange.first_byte = True, monotonic() - self._began
+                    if is_probe:
+                        gateway.cooldowns.failures.pop(candidate.key, None)
+                await stream.write(part, headers=headers, is_last=attempt.has_ended)
+                if attempt.has_ended:  # that the upstream's connection is still read holds up no other request
+                    gateway.open_requests.discard(self)
+        writer = attempt.prepare().writer
+        if (error := writer.error) is None:
+            return True
+        gateway.cooldowns.fail(candidate, error, is_probe=is_probe, has_begun=has_begun)
+        if not has_begun and not is_last and error.code not in _NO_FALLBACK:
+            sentence = replies.error_sentence(attempt.prepare().turn.error or error)
+            exchange.failures = [*exchange.failures, gateway.clean(f"{attempt.target.name}: {sentence}")]
+            exchange.error_codes = [*exchange.error_codes, (position, attempt.target.name, error.code or error.kind)]
+            return False
+        if not has_begun:
+            await self._send_error(writer, error, attempt.upstream_headers(exchange))
+        return True
+
+    async def _send_error(self, writer: Writer, error: StreamError, headers: Mapping[str, str]) -> None:
+        """Send the error of an upstream, before any byte of a response."""
+        if await self._stream.cancel():
+            await self._reply(replies.failed_reply(self._client, writer, error, headers))
+        else:  # heartbeats were sent
+            await self._stream.write(replies.failed_event(self._client, writer, error), is_last=True)
 
     def _describe_heartbeat(self) -> tuple[Mapping[str, str], bytes]:
         """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
-        if (attempt := self._attempt) is None or not attempt.request.stream:
-            return {}, b""
-        traits = attempt.prepare().writer.traits
-        return (self._response_headers(attempt), traits.heartbeat) if traits.framing == "sse" else ({}, b"")
-
-    def _response_headers(self, attempt: Attempt) -> dict[str, str]:
-        self._exchange.status = 200
-        framing = attempt.prepare().writer.traits.framing if attempt.request.stream else "json_array"
-        return {"content-type": CONTENT_TYPES[framing], "cache-control": "no-cache", **self._upstream_headers(attempt)}
-
-    def _upstream_headers(self, attempt: Attempt) -> dict[str, str]:
-        """Return the headers about the upstream: its rate limits and the id, else one of the gateway."""
-        given = attempt.response_headers
-        value = given.get(attempt.target.traits.endpoint.request_id_header)
-        if value is not None and is_header_value(value):
-            self._exchange.request_id = value
-        limits = limit_headers(attempt.client, attempt.target, given)
-        request_id = {attempt.client.traits.endpoint.request_id_header: self._exchange.request_id}
-        return {**limits, **request_id, "x-streamkit-changes": str(len(attempt.changes))}
+        return ({}, b"") if self._attempt is None else self._attempt.describe_heartbeat(self._exchange)
 
     async def _fail_internally(self, problem: Exception) -> None:
         """Log a defect of the gateway and report it."""
@@ -478,7 +486,8 @@ class Service:
         self._exchange.error = self._gateway.clean(f"{type(problem).__name__}: {problem}")
         message = self._gateway.clean(message)
         if await self._stream.cancel():
-            await self._reply(replies.refusal(self._client, status, message))
+            code: ErrorCode | None = "not_found" if isinstance(problem, ModelNotFound) else None
+            await self._reply(replies.refusal(self._client, status, message, code=code))
         else:
             await self._stream.write(self._client.error_event(status, message), is_last=True)
 

@@ -34,11 +34,22 @@ from streamkit.gateway.translation.opaque_state import StateCarrier
 from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.gateway.translation.state_text import MOST_STATES, StateSettings, UpstreamState, wrap_state
 from streamkit.gateway.translation.stored_state import AlikeNames, Place, keeps_state, needed_names
-from streamkit.gateway.upstream import NO_CONNECTION, Upstream, UpstreamRequest, Watch, feature_headers, open_response
+from streamkit.gateway.upstream import (
+    NO_CONNECTION,
+    Exchange,
+    Upstream,
+    UpstreamRequest,
+    Watch,
+    feature_headers,
+    is_header_value,
+    limit_headers,
+    open_response,
+)
 from streamkit.history import ToolCallBlock
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
 from streamkit.providers.requests.request import Request
+from streamkit.providers.writing.encoding import CONTENT_TYPES
 from streamkit.providers.writing.wire_output import LONGEST_REPEATED
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source import Source, headers_of
@@ -62,6 +73,7 @@ class Attempt:
 
     Args:
         upstream: the upstream.
+        model: its name of the model.
         route: the route of the client's request.
         body: the client's decoded body.
         headers: the client's headers, with names in lower case.
@@ -90,6 +102,7 @@ class Attempt:
     def __init__(
         self,
         upstream: Upstream,
+        model: str,
         route: Route,
         body: Any,
         headers: Mapping[str, str],
@@ -114,7 +127,7 @@ class Attempt:
             body, self.client, model=route.model, stream=route.stream, changes=self.changes
         )
         self.request: Request = request
-        self.model: str = upstream.model_for(request.settings.model)
+        self.model: str = model
         # A custom tool for which the dialect has no form is a function there, and its calls are translated.
         self._is_relayed = self.client.name == target.name and (
             target.traits.custom_calls or not any(getattr(tool, "kind", None) == "custom" for tool in request.tools)
@@ -254,6 +267,28 @@ class Attempt:
             except UsageError as error:
                 self.defect = error
                 raise
+
+    def describe_heartbeat(self, exchange: Exchange) -> tuple[Mapping[str, str], bytes]:
+        """Return the headers of the response and the heartbeat of the client's wire, ``b""`` if it has none."""
+        traits = self.prepare().writer.traits
+        is_sent = self.request.stream and traits.framing == "sse"
+        return (self.client_headers(exchange), traits.heartbeat) if is_sent else ({}, b"")
+
+    def client_headers(self, exchange: Exchange) -> dict[str, str]:
+        """Return the headers of the client's response, which begins."""
+        exchange.status = 200
+        framing = self.prepare().writer.traits.framing if self.request.stream else "json_array"
+        return {"content-type": CONTENT_TYPES[framing], "cache-control": "no-cache", **self.upstream_headers(exchange)}
+
+    def upstream_headers(self, exchange: Exchange) -> dict[str, str]:
+        """Return the headers about the upstream: its rate limits and the id, else one of the gateway."""
+        given = self.response_headers
+        value = given.get(self.target.traits.endpoint.request_id_header)
+        if value is not None and is_header_value(value):
+            exchange.request_id = value
+        limits = limit_headers(self.client, self.target, given)
+        request_id = {self.client.traits.endpoint.request_id_header: exchange.request_id}
+        return {**limits, **request_id, "x-streamkit-changes": str(len(self.changes))}
 
     async def _store(self, conversion: Conversion, is_large: bool) -> None:
         """Store what later requests of the client need of a complete response, before the client has its end."""

@@ -172,8 +172,11 @@ async def run_watched(service: Awaitable[None], watch: Callable[[], Coroutine[An
     Raises:
         Exception: what the service has raised, or the watch.
     """
-    task = current_asyncio_task()
-    if task is None:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if task is None:  # trio
         await _run_in_task_group(service, watch)
         return
     cancellations = task.cancelling()

@@ -8,9 +8,11 @@ from typing import TypeAlias
 
 from streamkit.gateway.access import Access
 from streamkit.gateway.bodies import Bodies, GatewayLimits
+from streamkit.gateway.model_lists import ModelLists
+from streamkit.gateway.routing import Cooldowns, Router
 from streamkit.gateway.store import OwnEntries, Store
 from streamkit.gateway.translation.state_text import StateSettings
-from streamkit.gateway.upstream import ANY_MODEL, Observer, Upstream
+from streamkit.gateway.upstream import Observer, Upstream
 from streamkit.reading.turn import Turn
 from streamkit.values.redaction import redact
 
@@ -45,6 +47,9 @@ class GatewayState:
     carried: StateSettings
     bodies: Bodies
     entries: OwnEntries
+    router: Router
+    lists: ModelLists
+    cooldowns: Cooldowns
     has_state_key: bool
     strict: bool
     price: Price | None
@@ -58,15 +63,6 @@ class GatewayState:
         """
         self.carried.keys = [await self.entries.add("state_key", self.carried.keys[0])]
         self.has_state_key = True
-
-    @property
-    def models(self) -> list[str]:
-        """The names of models that clients can list."""
-        names: dict[str, None] = {}
-        for upstream in self.upstreams:
-            for name, model in upstream.models.items():
-                names[model if name == ANY_MODEL else name] = None
-        return list(names)
 
     def clean(self, text: str) -> str:
         """Return a text without the secrets of the upstreams and without the required key."""

@@ -43,7 +43,7 @@ class Metrics:
     """
 
     def __init__(self, upstreams: Sequence[Upstream]) -> None:
-        self._named = {name for each in upstreams for pair in each.models.items() for name in pair} - {ANY_MODEL}
+        self._named = {name for each in upstreams for pair in each.targets().items() for name in pair} - {ANY_MODEL}
         self._seen: set[str] = set()
         self._registry = registry = CollectorRegistry()
         if _DIRECTORY not in os.environ:

@@ -1,13 +1,14 @@
-"""Complete responses of the gateway: errors in the words of the client's wire, and lists of models."""
+"""Complete responses of the gateway: errors in the words of the client's wire."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from streamkit.calls import ErrorCode, StreamError
+from streamkit.gateway.passed_on import PassedResponse
 from streamkit.providers.provider import Provider
 from streamkit.providers.writing.encoding import encode_json
 from streamkit.providers.writing.writer import Writer
@@ -18,7 +19,7 @@ __all__ = [
     "error_status",
     "failed_event",
     "failed_reply",
-    "models_reply",
+    "passed_reply",
     "refusal",
     "thread_refusal",
     "unknown_path",
@@ -35,8 +36,6 @@ _STATUS_OF_KIND = {
     "timed_out": 504,
 }
 NO_THREADS = "this gateway holds no threads: send the whole conversation, without 'thread'"
-#: When these models were made is not known, and the SDKs need a date.
-_CREATED = "1970-01-01T00:00:00Z"
 
 
 def refusal(
@@ -64,6 +63,13 @@ def _error_reply(client: Provider, status: int, body: Json, code: str | None, he
         named = {endpoint.error_name_header: name[:1].upper() + name[1:]}
     # An upstream's own error object may have what JSON lacks, such as NaN.
     return Response(encode_json(body), status, {**headers, **named}, "application/json")
+
+
+def passed_reply(client: Provider, response: PassedResponse, clean: Callable[[str], str]) -> Response:
+    """Return the response of an upstream to a request that was passed on, or the error without one."""
+    if response.body is None:
+        return refusal(client, response.status, clean(response.error or ""), response.headers)
+    return Response(response.body, response.status, response.headers, "application/json")
 
 
 def error_status(error: StreamError, status: int) -> int:
@@ -109,41 +115,3 @@ def failed_event(client: Provider, writer: Writer, error: StreamError) -> bytes:
     """Return an upstream's error, in a response that has begun with heartbeats, as an event of the client's wire."""
     by_code, message, code = writer.error_fields(error)
     return client.error_event(error_status(error, by_code), message, code)
-
-
-def models_reply(client: str, models: Sequence[str], wanted: str | None) -> Response | None:
-    """Return the list of models, or one of them, in the client's wire; None if there is no model of that name.
-
-    Args:
-        client: the name of the client's provider.
-        models: the names of the models.
-        wanted: the model that the client asks for; None for all.
-    """
-    if client == "gemini":
-        methods = ["generateContent", "streamGenerateContent"]
-        entries: list[Json] = [
-            {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods} for name in models
-        ]
-        whole: Json = {"models": entries}
-    elif client == "ollama":
-        entries = [{"name": name, "model": name} for name in models]
-        whole = {"models": entries}
-    else:
-        # Anthropic and OpenAI have the same path; each SDK reads its own fields.
-        entries = [
-            {
-                "id": name,
-                "object": "model",
-                "type": "model",
-                "display_name": name,
-                "created": 0,
-                "created_at": _CREATED,
-                "owned_by": "streamkit",
-            }
-            for name in models
-        ]
-        ends = {"first_id": models[0], "last_id": models[-1]} if models else {"first_id": None, "last_id": None}
-        whole = {"object": "list", "data": entries, "has_more": False, **ends}
-    if wanted is None:
-        return JSONResponse(whole)
-    return JSONResponse(entries[models.index(wanted)]) if wanted in models else None

@@ -17,7 +17,18 @@ from streamkit.providers.provider import Provider
 
 __all__ = ["CLIENTS", "TOO_LONG", "Action", "Route", "client_provider", "find_mounted_route", "find_route"]
 
-Action: TypeAlias = Literal["respond", "count_tokens", "list_models", "health", "operation", "unknown", "too_long"]
+Action: TypeAlias = Literal[
+    "respond",
+    "count_tokens",
+    "embed",
+    "list_models",
+    "show_model",
+    "version",
+    "health",
+    "operation",
+    "unknown",
+    "too_long",
+]
 
 #: The providers whose clients are served.
 CLIENTS = (
@@ -47,13 +58,14 @@ class Route:
 
     Attributes:
         client: the name of the provider whose wire the client speaks.
-        action: ``respond``: a response of a model; ``count_tokens``: of the input; ``list_models`` and ``health``
-            (``HEAD /``); ``operation``: of the gateway itself, without a wire; ``unknown``: no such path; ``too_long``:
-            a path that is not looked up.
+        action: ``respond``: a response of a model; ``count_tokens``: of the input; ``embed``: embeddings of texts;
+            ``list_models``; ``show_model``, ``version``: of Ollama; ``health``: ``HEAD /``; ``operation``: of the
+            gateway itself, without a wire; ``unknown``: no such path; ``too_long``: a path that is not looked up.
         methods: the methods that the path accepts.
         model: the model, where the path has it.
         stream: whether the path asks for a stream; None if the body says it.
         as_array: a stream is one JSON array (Gemini without ``alt=sse``).
+        path_end: how the upstream's path of a request that is passed on as it is ends; ``""`` for others.
         dialect: the name of the provider whose dialect of the wire the client reads; None for that of the wire.
     """
 
@@ -63,6 +75,7 @@ class Route:
     model: str | None = None
     stream: bool | None = None
     as_array: bool = False
+    path_end: str = ""
     dialect: str | None = None
 
 
@@ -74,20 +87,27 @@ _OPERATION = ("/health", "/ready", "/metrics")
 #: the version to it, while DSPy and the AI SDK expect it there.
 _ROUTES = {
     "messages": Route("anthropic", "respond"),
-    "messages/count_tokens": Route("anthropic", "count_tokens"),
+    "messages/count_tokens": Route("anthropic", "count_tokens", path_end="/count_tokens"),
     "responses": Route("openai_responses", "respond"),
-    "responses/input_tokens": Route("openai_responses", "count_tokens"),
+    "responses/input_tokens": Route("openai_responses", "count_tokens", path_end="/input_tokens"),
     "chat/completions": Route("openai_chat", "respond"),
+    "embeddings": Route("openai_chat", "embed", path_end="/embeddings"),
     "models/*:generateContent": Route("gemini", "respond", stream=False),
     "models/*:streamGenerateContent": Route("gemini", "respond", stream=True),
-    "models/*:countTokens": Route("gemini", "count_tokens"),
+    "models/*:countTokens": Route("gemini", "count_tokens", path_end=":countTokens"),
+    "models/*:embedContent": Route("gemini", "embed", path_end=":embedContent"),
+    "models/*:batchEmbedContents": Route("gemini", "embed", path_end=":batchEmbedContents"),
     "model/*/converse": Route("bedrock_converse", "respond", stream=False),
     "model/*/converse-stream": Route("bedrock_converse", "respond", stream=True),
     "model/*/invoke": Route("bedrock_invoke", "respond", stream=False),
     "model/*/invoke-with-response-stream": Route("bedrock_invoke", "respond", stream=True),
     "api/chat": Route("ollama", "respond"),  # ``/chat`` without a version may be Ollama's or Cohere's
+    "api/embed": Route("ollama", "embed", path_end="/api/embed"),
     "v2/chat": Route("cohere", "respond"),
+    "v2/embed": Route("cohere", "embed", path_end="/v2/embed"),
     "api/tags": Route("ollama", "list_models", _READ),
+    "api/show": Route("ollama", "show_model"),
+    "api/version": Route("ollama", "version", _READ),
     "v1/models": Route("openai_chat", "list_models", _READ),
     "v1beta/models": Route("gemini", "list_models", _READ),
 }
@@ -126,7 +146,9 @@ def find_route(path: str, query: Mapping[str, str], headers: Mapping[str, str]) 
         key, model = _split(path.removeprefix("/").split("/"))
         if (found := _ROUTES.get(key)) is None:
             return Route(_WIRES.get(key, client), "unknown")
-        if key == "v1/models":  # Anthropic and OpenAI have the same path
+        if key == "v1/models":  # four wires have the same path: https://docs.cohere.com/reference/list-models
+            named = {"x-goog-api-key": "gemini", "x-goog-api-client": "gemini", "x-fern-sdk-name": "cohere"}
+            client = next((named[name] for name in headers if name in named), client)
             return replace(found, client=client, model=model)
         answers_arrays = found.stream is not None and providers.get(found.client).traits.endpoint.answers_arrays
         route = replace(found, model=model, as_array=answers_arrays and query.get("alt") != "sse")
@@ -146,11 +168,15 @@ def _split(segments: Sequence[str]) -> tuple[str, str | None]:
     if (key := f"{before}/{last}") in _ROUTES or (key := last) in _ROUTES:
         if key.startswith("messages") and "threads" in segments[:-1]:
             return "", None  # OpenAI has other messages
-        is_azure = key == "chat/completions" and segments[-5:-3] == ["openai", "deployments"]
+        is_azure = key in ("chat/completions", "embeddings") and segments[-5:-3] == ["openai", "deployments"]
         return key, segments[-3] if is_azure else None
-    model, _, verb = last.rpartition(":")
-    if before == "models" and model and (key := f"models/*:{verb}") in _ROUTES:
-        return key, model
+    named, _, verb = last.rpartition(":")
+    version = next((at for at, each in enumerate(segments) if _BASE.fullmatch(each)), 0)
+    if (key := f"models/*:{verb}") in _ROUTES and "models" in segments[version:-1]:
+        # The name of a model may contain slashes and colons: "accounts/fireworks/models/qwen3:8b".
+        others = segments[segments.index("models", version) + 1 : -1]
+        model = "/".join([*others[others[:1] == ["models"] :], named])
+        return key, model or None
     start = next((at for at, each in enumerate(segments[:-1]) if not _BASE.fullmatch(each)), len(segments) - 1)
     base = segments[start - 1] if start else ""
     base = "v1beta" if base.startswith(("v1alpha", "v1beta")) else base
@@ -158,7 +184,7 @@ def _split(segments: Sequence[str]) -> tuple[str, str | None]:
     model = "/".join(others)
     if first == "model" and any(others[:-1]):  # the name of a model of Bedrock may contain slashes
         return f"model/*/{last}", model.removesuffix(f"/{last}")
-    if first == "models" and base == "v1beta" and ":" not in model:
+    if first == "models" and base == "v1beta":
         return "v1beta/models", model or None
     if first == "models" and base in ("", "v1"):
         return "v1/models", model or None

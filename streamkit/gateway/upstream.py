@@ -1,4 +1,4 @@
-"""Upstreams as values: a provider, a request to it, an observer. Which one is asked is decided by ``application``.
+"""Upstreams as values: a provider, a request to it, an observer. Which one is asked is decided by ``routing``.
 
 The gateway speaks no HTTP to an upstream: ``Upstream.ask`` opens each response. ``Exchange`` describes a client's
 request and its response for a log; an ``Observer`` looks at them while they pass. This module must not depend on ASGI.
@@ -6,8 +6,7 @@ request and its response for a log; an ``Observer`` looks at them while they pas
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -42,11 +41,6 @@ __all__ = [
 ANY_MODEL = "*"
 #: What a client gets of a failed connection.
 NO_CONNECTION = "the connection to the upstream failed"
-_LONGEST_NAME = 2048  # characters; the most for a model of Bedrock. Most wires repeat the client's in every chunk
-_DOT, _SLASH = r"(?:\.|%(?:25)*2e)", r"(?:[/\\]|%(?:25)*(?:2f|5c))"
-#: Names that lead to another path of the upstream, also where one of its servers decodes the path once more.
-_NO_NAME = re.compile(rf"{_DOT}{{1,2}}", re.IGNORECASE)
-_NO_SEGMENT = re.compile(rf"(?:^|{_SLASH}){_DOT}{{0,2}}(?:$|{_SLASH})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,22 +81,26 @@ class Upstream:
             defect, logged and answered with 500. It is called in the context of the client's request, once for each
             request to this upstream, also for counts of tokens, which have another path.
         endpoint: the address of the server, to which opaque state belongs; None if there is only one.
-        models: the upstream's model by the client's name of one; ``"*"`` for all other names. A name that is not
-            listed is sent as it is.
+        models: the models that it is asked for: a list of names, or its own name by the client's name of each. A name
+            may have one ``*`` for any text, which is put for the ``*`` of its own name: ``["gpt-*"]``,
+            ``{"openai/*": "*"}``. ``{"*": "m"}`` asks for m, whatever model a client names. An upstream without models
+            gets each name that no other upstream has.
+        list_models: returns the names of the server's models, for the lists of clients; None to list ``models`` alone.
         first_event_timeout: seconds from the request to the first event with content, after which the response has
             failed and the next upstream is asked; None for no limit.
         secrets: texts that no client and no log may get, such as the key. One of fewer than 8 characters is taken for a
             placeholder, as local servers accept it, and is not masked.
 
     Raises:
-        UsageError: the provider is unknown, ``ask`` is no function, ``secrets`` is one text, or the number of seconds
-            is not above 0.
+        UsageError: the provider is unknown, ``ask`` is no function, ``secrets`` or ``models`` is one text, a name in
+            ``models`` is empty or has a ``*`` too many, or the number of seconds is not above 0.
     """
 
     provider: str | Provider
     ask: Ask = field(repr=False)
     endpoint: str | None = None
-    models: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] | Sequence[str] = ()
+    list_models: Callable[[], Awaitable[Iterable[str]]] | None = field(default=None, repr=False)
     first_event_timeout: float | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
 
@@ -113,21 +111,16 @@ class Upstream:
         if isinstance(self.secrets, str):  # each character would be a secret, too short to be masked
             raise UsageError("Upstream.secrets takes a list of texts, not one text: secrets=[key]")
         check_seconds("first_event_timeout", self.first_event_timeout)
+        if isinstance(self.models, str):
+            raise UsageError("Upstream.models takes a list of names, not one text: models=[name]")
+        for name, model in self.targets().items():
+            if not (name and model) or not model.count(ANY_MODEL) <= name.count(ANY_MODEL) <= 1:
+                raise UsageError(f"Upstream.models takes names with at most one '*' each, not {name!r}: {model!r}")
 
-    def model_for(self, model: str | None) -> str:
-        """Return the upstream's model for a client's name of one.
-
-        Raises:
-            UsageError: there is no name, and no model for every name; or the name is none.
-        """
-        found = self.models.get(model or "", self.models.get(ANY_MODEL, model))
-        if not found:
-            raise UsageError("the request names no model: set the field 'model'")
-        is_in_path = "{" in providers.get(self.provider).traits.endpoint.path
-        is_too_long = max(len(found), len(model or "")) > _LONGEST_NAME
-        if is_too_long or _NO_NAME.fullmatch(found) or (is_in_path and _NO_SEGMENT.search(found)):
-            raise UsageError(f"{found[:100]!r} is no name of a model")
-        return found
+    def targets(self) -> dict[str, str]:
+        """Return the upstream's model by the client's name of one, or by a pattern of names."""
+        models = self.models
+        return dict(models) if isinstance(models, Mapping) else {name: name for name in models}
 
     def clean(self, text: str) -> str:
         """Return a text without secrets."""

@@ -135,7 +135,7 @@ def test_an_upstream_must_be_given(capsys, arguments, message):
             "[[upstream]]\nprovider = 'ollama'\nurl = 'x'",
             "upstream 1: there is no field 'url': the fields are",
         ),
-        ("[[upstream]]\nprovider = 'ollama'\nmodels = ['a']", "upstream 1: models must be a table"),
+        ("[[upstream]]\nprovider = 'ollama'\nmodels = 'a'", "upstream 1: models must be a list"),
         ("[[upstream]]\nprovider = 'ollama'\nmodel = 'a'\nmodels = {b = 'c'}", "model, for every name, or models"),
         ("[[upstream]]\nprovider = 'ollama'\nkey-variable = 'MISSING_KEY'", "set the environment variable MISSING_KEY"),
         ("[[upstream]]\nprovider = 'ollama'\nfirst-event-timeout = 'x'", "first-event-timeout must be a number"),
@@ -207,8 +207,17 @@ def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):
         provider = "openai_compatible"
         base-url = "http://localhost:8000/v1/"
         model = "qwen3"
+        [[upstream]]
+        provider = "ollama"
+        models = ["qwen3:8b", "llama*"]
         """
     )
+    assert parse_upstream("ollama#qwen3:8b,llama*,small=qwen3:0.6b").models == {
+        "qwen3:8b": "qwen3:8b",
+        "llama*": "llama*",
+        "small": "qwen3:0.6b",
+    }
+    assert parse_upstream("ollama#gpt-*").models == {"gpt-*": "gpt-*"}
     assert [parse_upstream("anthropic"), parse_upstream("openai_compatible=http://[::1]:1/v1#a#b", 2.5)] == [
         ConfiguredUpstream(provider="anthropic", address="https://api.anthropic.com", key="usual"),
         ConfiguredUpstream(
@@ -230,6 +239,12 @@ def test_upstreams_of_the_command_line_and_of_a_file(monkeypatch, tmp_path):
             provider="openai_compatible",
             address="http://localhost:8000/v1",
             models={"*": "qwen3"},
+            first_event_timeout=9.0,
+        ),
+        ConfiguredUpstream(
+            provider="ollama",
+            address="http://localhost:11434",
+            models={"qwen3:8b": "qwen3:8b", "llama*": "llama*"},
             first_event_timeout=9.0,
         ),
     ]

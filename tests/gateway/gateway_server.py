@@ -15,7 +15,7 @@ import uvicorn
 from waiting import PATIENCE
 
 from streamkit import providers
-from streamkit.gateway import Exchange, Gateway, GatewayLimits, Upstream
+from streamkit.gateway import Cooldowns, Exchange, Gateway, GatewayLimits, Upstream
 
 
 class Target:
@@ -33,6 +33,7 @@ def serve_gateway(
     key: str | None = None,
     state_key: Any = b"a key that all gateways of these tests have",
     store: Any = None,
+    cooldowns: Cooldowns | None = None,
     strict: bool = False,
 ) -> Iterator[str]:
     """Yield the address of a gateway over these upstreams."""
@@ -50,6 +51,7 @@ def serve_gateway(
                 key=key,
                 state_key=state_key,
                 store=store,
+                cooldowns=cooldowns,
                 strict=strict,
                 observe=None if reports is None else reports.append,
             )

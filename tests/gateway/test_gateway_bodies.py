@@ -292,7 +292,7 @@ def test_half_a_surrogate_pair_in_a_body_is_replaced() -> None:
     ("method", "path", "content", "error"),
     [
         ("POST", "/v1/chat/completions", b"{", "the body is not JSON: "),
-        ("POST", "/v1/embeddings", b"{}", "Invalid URL (POST /v1/embeddings): this gateway has no such path"),
+        ("POST", "/v1/images", b"{}", "Invalid URL (POST /v1/images): this gateway has no such path"),
         ("PUT", "/v1/messages", b"{}", "/v1/messages takes POST, not PUT"),
     ],
 )

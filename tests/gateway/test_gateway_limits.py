@@ -180,9 +180,10 @@ def test_the_table_has_the_path_of_each_wire(client: str) -> None:
     for prefix in ("", "/v1"):
         route = routes.find_route(prefix + path, {}, {})
         assert (route.client, route.action, route.model) == (client, "respond", match.groupdict().get("model"))
-    if endpoint.count_path is not None:
-        counted = routes.find_route(endpoint.count_path.format(model="m"), {}, {})
-        assert (counted.client, counted.action) == (client, "count_tokens")
+    for further in endpoint.further_paths:
+        passed_on = routes.find_route(further.format(model="m"), {}, {})
+        assert passed_on.action in ("count_tokens", "embed")
+        assert further.endswith(passed_on.path_end)
 
 
 def test_the_model_of_a_deployment_is_in_the_path() -> None:

@@ -74,8 +74,8 @@ def test_a_mounted_gateway_knows_its_paths(path: str, mounted_at: str, expected:
 
 
 def test_an_unknown_path_of_a_mounted_gateway_is_named_without_its_prefix() -> None:
-    found, route = find_mounted_route("/llm/v1/embeddings", "/llm", {}, {})
-    assert (found, route.action) == ("/v1/embeddings", "unknown")
+    found, route = find_mounted_route("/llm/v1/images", "/llm", {}, {})
+    assert (found, route.action) == ("/v1/images", "unknown")
 
 
 def test_the_model_is_that_of_the_path_without_its_prefix() -> None:
@@ -89,7 +89,6 @@ def test_the_model_is_that_of_the_path_without_its_prefix() -> None:
     ("path", "client"),
     [
         ("/v1/v1/messages/batches", "anthropic"),
-        ("/v1/embeddings", "openai_chat"),
         ("/v1/responses/resp_1", "openai_responses"),
         ("/responses/resp_1/cancel", "openai_responses"),
         ("/v1/threads/t/messages", "openai_chat"),
@@ -120,6 +119,7 @@ def test_an_unknown_path_is_an_unknown_url_and_not_an_unknown_model() -> None:
         response_path = httpx.get(url + "/v1/responses/resp_1")
         no_model = httpx.get(url + "/v1/models/absent")
         anthropic = httpx.post(url + "/v1/messages/batches", json={})
+        verb = httpx.post(url + "/v1beta/models/org/m:predict", json={})
     error = unknown.json()["error"]
     assert (unknown.status_code, error["type"], error["code"]) == (404, "invalid_request_error", None)
     assert error["message"].startswith("Invalid URL (POST /v1/x)")
@@ -129,3 +129,5 @@ def test_an_unknown_path_is_an_unknown_url_and_not_an_unknown_model() -> None:
     assert no_model.json()["error"]["code"] == "model_not_found"
     assert anthropic.json()["error"]["type"] == "not_found_error"
     assert "POST /v1/messages" in anthropic.json()["error"]["message"]
+    assert (verb.status_code, verb.json()["error"]["status"]) == (404, "NOT_FOUND")
+    assert "POST /v1beta/models/" in verb.json()["error"]["message"]

@@ -46,3 +46,23 @@ def test_clients_of_one_dialect_alone_are_known_by_their_agent(agent: str, diale
     assert find_route("/v1/messages", {}, headers).dialect is None
     provider = client_provider(find_route("/v1/chat/completions", {}, headers), providers.get("groq"))
     assert provider.name == (dialect or "groq")
+
+
+@pytest.mark.parametrize("prefix", ["/v1beta", "/v1", "", "/gateway/v1beta", "/models/v1beta"])
+@pytest.mark.parametrize("verb", ["generateContent", "streamGenerateContent", "countTokens"])
+@pytest.mark.parametrize("model", ["m", "qwen3:8b", "org/model", "org/qwen3:8b", "accounts/fireworks/models/v3:latest"])
+def test_a_model_in_the_path_may_contain_slashes_and_colons(prefix: str, verb: str, model: str) -> None:
+    route = find_route(f"{prefix}/models/{model}:{verb}", {}, {})
+    assert (route.client, route.model) == ("gemini", model)
+    assert route.action == ("count_tokens" if verb == "countTokens" else "respond")
+
+
+@pytest.mark.parametrize("model", ["qwen3:8b", "org/model", "org/qwen3:8b"])
+@pytest.mark.parametrize(("base", "client"), [("/v1beta", "gemini"), ("/v1", "openai_chat")])
+def test_a_model_that_is_looked_up_may_contain_slashes_and_colons(base: str, client: str, model: str) -> None:
+    route = find_route(f"{base}/models/{model}", {}, {})
+    assert (route.client, route.action, route.model) == (client, "list_models", model)
+
+
+def test_a_model_named_with_its_collection_is_the_model() -> None:
+    assert find_route("/v1beta/models/models/m:generateContent", {}, {}).model == "m"

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from streamkit import parse_request
-from streamkit.gateway import Gateway, Upstream
+from streamkit.gateway import Cooldowns, Gateway, Upstream
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.providers.contract.carried_state import STATE_MARK
 from streamkit.testing import Call, Reasoning, Reply, validate_request
@@ -108,7 +108,8 @@ class SwitchedConversation(RuleBasedStateMachine):
     )
     def begin(self, kind: type[ChatClient], upstreams: list[str]) -> None:
         self.client, self.upstreams = kind(), upstreams
-        self.gateway = Gateway(*[self.upstream(name) for name in upstreams])
+        always = Cooldowns(longest=0, stated=0)
+        self.gateway = Gateway(*[self.upstream(name) for name in upstreams], cooldowns=always)
         self.speak()
 
     @rule(number=st.integers(0, 2), blocks=st.sampled_from(RESPONSES), answers=st.booleans())

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.events import Finished, ResponseStarted, Text, UsageReport
-from streamkit.gateway import Exchange, Gateway, Upstream
+from streamkit.gateway import Cooldowns, Exchange, Gateway, Upstream
 from streamkit.gateway.access import hash_key
 from streamkit.providers import writer
 
@@ -115,7 +115,8 @@ async def test_a_price_that_fails_costs_no_request(failure: Exception) -> None:
 
 async def test_errors_are_counted_by_code_and_upstream() -> None:
     failures = Refused("overloaded"), ConnectionError("no")
-    app = create(upstream("anthropic", *failures, *failures), upstream("openai_chat", Refused("x")), key="k" * 20)
+    asked = upstream("anthropic", *failures, *failures), upstream("openai_chat", Refused("x"))
+    app = create(*asked, key="k" * 20, cooldowns=Cooldowns(longest=0, stated=0))
     assert await ask(app, QUESTION, QUESTION, {"messages": []}, key="k" * 20) == [529, 200, 400]
     assert await ask(app, QUESTION) == [401]
     found = await samples(app, "k" * 20)
@@ -133,7 +134,11 @@ async def test_no_client_creates_series(tmp_path: Path) -> None:
     """Names of models that no response had, paths, keys and further models than 100 are no labels."""
     path = tmp_path / "keys.toml"
     path.write_text(f'[[key]]\nname = "ann"\nhash = "{hash_key(ANN)}"\nmetrics = true\n')
-    app = create(upstream("anthropic", *[Refused("no")] * 300, models={"fast": "claude-x"}), keys=path)
+    app = create(
+        upstream("anthropic", *[Refused("no")] * 300, models={"fast": "claude-x", "*": "*"}),
+        keys=path,
+        cooldowns=Cooldowns(longest=0, stated=0),
+    )
     await ask(app, *[{**QUESTION, "model": f"unknown-{n}"} for n in range(300)], key=ANN)
     before = len(await samples(app, ANN))
     known = [{**QUESTION, "model": f"known-{n}"} for n in range(150)]

@@ -230,8 +230,8 @@ TRAITS = Traits(
         # https://platform.claude.com/docs/en/api/rate-limits#response-headers; Claude Code reads those of subscriptions
         # (``anthropic-ratelimit-unified-*``), whose windows have no fixed names.
         limit_headers=("anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-", "x-should-retry"),
-        count_path="/v1/messages/count_tokens",
-        count_route=r"/v1/messages/count_tokens",
+        models_path="/v1/models?limit=1000",
+        further_paths=("/v1/messages/count_tokens",),
         response_id=("msg_01", 22),
         call_id=("toolu_01", 22),
     ),

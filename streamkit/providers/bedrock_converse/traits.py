@@ -153,6 +153,8 @@ TRAITS = Traits(
         error_name_header="x-amzn-errortype",
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/converse-stream",
+        further_paths=(),
+        models_path=None,
         response_id=("", 0),
         call_id=("tooluse_", 22),
     ),

@@ -44,6 +44,8 @@ TRAITS = replace(
         error_name_header="x-amzn-errortype",
         error_names=ERROR_NAMES,
         route_example="/model/{modelId}/invoke-with-response-stream",
+        further_paths=(),
+        models_path=None,
         response_id=("msg_bdrk_01", 22),
         call_id=("toolu_bdrk_01", 22),
     ),

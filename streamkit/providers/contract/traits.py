@@ -68,8 +68,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         route: a regular expression for the path of a request, with the group ``model`` if the model is in it, and the
             group ``verb`` if the path asks for a stream.
         route_example: an example of such a path, for error messages.
-        count_path: as ``path``, for a request that counts the tokens of its input; None if there is none.
-        count_route: as ``route``, for such a request.
+        further_paths: as ``path``, for requests that a gateway passes on as they are: counts of tokens, embeddings.
+        models_path: the path after the base URL of the list of its models, with the query; None if it has none.
         response_id: prefix of response ids, and the number of characters after it.
         call_id: the same for call ids; None if the wire has none or the encoder creates them.
         streams_by_default: a body that does not mention streaming asks for a stream.
@@ -96,8 +96,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     sdk_base_path: str = "/v1"
     route: str = r"(?:/openai/deployments/(?P<model>[^/]+)|/.+)?/chat/completions"
     route_example: str = "/v1/chat/completions"
-    count_path: str | None = None
-    count_route: str | None = None
+    further_paths: tuple[str, ...] = ("/embeddings",)
+    models_path: str | None = "/models"
     # The forms of ids are those of real streams, such as call_WY2R9D3MQrwbUTvQFtua91zx.
     response_id: tuple[str, int] = ("chatcmpl-", 29)
     call_id: tuple[str, int] | None = ("call_", 24)

@@ -273,8 +273,10 @@ TRAITS = Traits(
         sdk_base_path="",
         route=r"/v\d\w*/(?:.+?/)?models/(?P<model>.+):(?P<verb>(?:streamGenerate|generate)Content)",
         route_example="/v1beta/models/{model}:streamGenerateContent",
-        count_path="/v1beta/models/{model}:countTokens",
-        count_route=r"/v\d\w*/(?:.+?/)?models/(?P<model>.+):countTokens",
+        models_path="/v1beta/models?pageSize=1000",
+        further_paths=tuple(
+            f"/v1beta/models/{{model}}:{verb}" for verb in ("countTokens", "embedContent", "batchEmbedContents")
+        ),
         limit_headers=(),
         response_id=("", 22),
         call_id=None,  # its calls mostly have none

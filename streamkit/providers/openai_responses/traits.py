@@ -155,8 +155,7 @@ TRAITS = Traits(
         route=r"(?:/.+)?/responses",
         route_example="/v1/responses",
         # https://platform.openai.com/docs/api-reference/responses/input-tokens
-        count_path="/responses/input_tokens",
-        count_route=r"(?:/.+)?/responses/input_tokens",
+        further_paths=("/responses/input_tokens", "/embeddings"),
         # Codex reads ``x-codex-primary-used-percent`` and others; further limits have names between these words
         # (https://github.com/openai/codex/blob/main/codex-rs/codex-api/src/rate_limits.rs).
         limit_headers=("x-ratelimit", "x-should-retry", "x-codex-"),

@@ -1,0 +1,117 @@
+"""The models that clients can list, in the form of each wire: those that upstreams name, and those that they list.
+
+What an upstream lists is asked for again after a minute, and left out if it does not respond. A name is listed as
+clients send it (``Upstream.models``). This module must not depend on ASGI.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from time import monotonic
+from typing import Any
+
+import anyio
+
+from streamkit.gateway.upstream import ANY_MODEL, Upstream
+
+__all__ = ["OLLAMA_VERSION", "ModelLists", "describe_models", "describe_ollama_model"]
+
+Json = dict[str, Any]
+_log = logging.getLogger("streamkit.gateway")
+_FRESH = 60.0  # seconds for which a list is not asked for again
+_PATIENCE = 5.0  # seconds for a list
+#: When these models were made is not known, and the SDKs need a date.
+_CREATED = "1970-01-01T00:00:00Z"
+#: Clients refuse a version that is too old for tools (0.3) or for capabilities (0.6).
+OLLAMA_VERSION = "0.12.0"
+_DETAILS: Json = {"families": [], **dict.fromkeys(("parent_model", "format", "family"), "")}
+_DETAILS |= {"parameter_size": "", "quantization_level": ""}
+
+
+class ModelLists:
+    """The names of models of a gateway's upstreams."""
+
+    def __init__(self, upstreams: Sequence[Upstream], clock: Callable[[], float] = monotonic) -> None:
+        self._upstreams = upstreams
+        self._clock = clock
+        self._listed: dict[int, tuple[float, Sequence[str]]] = {}  # by position, with the time
+
+    async def load(self) -> list[str]:
+        """Return `names` after asking the upstreams whose lists are too old."""
+        async with anyio.create_task_group() as tasks:
+            for position, upstream in enumerate(self._upstreams):
+                asked = self._listed.get(position)
+                if upstream.list_models is not None and (asked is None or self._clock() - asked[0] > _FRESH):
+                    tasks.start_soon(self._ask, position, upstream)
+        return self.names
+
+    async def _ask(self, position: int, upstream: Upstream) -> None:
+        names: Sequence[str] = ()
+        try:
+            with anyio.fail_after(_PATIENCE):
+                names = [*await upstream.list_models()] if upstream.list_models is not None else ()
+        except Exception as problem:  # whatever a server sends instead of a list
+            _log.warning("upstream %s lists no models: %s", position + 1, upstream.clean(repr(problem)))
+        self._listed[position] = (self._clock(), names)
+
+    @property
+    def names(self) -> list[str]:
+        """The names that clients can list, each once: those without a pattern, and what is known of the lists."""
+        names: dict[str, None] = {}
+        for position, upstream in enumerate(self._upstreams):
+            _, listed = self._listed.get(position, (0.0, ()))
+            for name, model in (upstream.targets() or {ANY_MODEL: ANY_MODEL}).items():
+                names |= dict.fromkeys(_client_names(name, model, listed))
+        return [*names]
+
+
+def _client_names(name: str, model: str, listed: Sequence[str]) -> Iterator[str]:
+    """Yield the client's names of an upstream's models: a name of ``Upstream.models``, with the upstream's own."""
+    start, star, end = model.partition(ANY_MODEL)
+    for each in listed if star else ():
+        if len(each) >= len(start + end) and each.startswith(start) and each.endswith(end):
+            yield name.replace(ANY_MODEL, each[len(start) : len(each) - len(end)])
+    if not star and (name == ANY_MODEL or ANY_MODEL not in name):
+        yield model if name == ANY_MODEL else name
+
+
+def describe_models(client: str, names: Sequence[str], wanted: str | None) -> Json | None:
+    """Return the list of models, or one of them, in the client's wire; None if there is no model of that name.
+
+    Args:
+        client: the name of the client's provider.
+        names: the names of the models.
+        wanted: the model that the client asks for; None for all.
+    """
+    if client == "gemini":
+        methods = ["generateContent", "streamGenerateContent"]
+        entries: list[Json] = [
+            {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods} for name in names
+        ]
+    elif client == "ollama":  # whose command shows a part of the digest
+        made = {"modified_at": _CREATED, "size": 0, "details": _DETAILS}
+        digests = [sha256(name.encode("utf-8", "replace")).hexdigest() for name in names]
+        entries = [
+            {"name": name, "model": name, "digest": digest, **made} for name, digest in zip(names, digests, strict=True)
+        ]
+    elif client == "cohere":
+        entries = [{"name": name, "endpoints": ["chat"], "finetuned": False} for name in names]
+    else:  # Anthropic and OpenAI have the same path; each SDK reads its own fields
+        made = {"object": "model", "created": 0, "owned_by": "streamkit"}
+        made |= {"type": "model", "created_at": _CREATED, "lifecycle": "active"}
+        entries = [{"id": name, "display_name": name, **made} for name in names]
+    if wanted is not None:
+        return entries[names.index(wanted)] if wanted in names else None
+    if client in ("gemini", "ollama", "cohere"):
+        return {"models": entries}
+    ends = {"first_id": names[0], "last_id": names[-1]} if names else {"first_id": None, "last_id": None}
+    return {"object": "list", "data": entries, "has_more": False, **ends}
+
+
+def describe_ollama_model(name: str) -> Json:
+    """Return the response of ``/api/show``: that the model calls tools, without which clients offer none."""
+    texts = dict.fromkeys(("modelfile", "parameters", "template"), "")
+    known = {"capabilities": ["completion", "tools"], "model_info": {"general.basename": name}}
+    return {**texts, "details": _DETAILS, "modified_at": _CREATED, **known}
