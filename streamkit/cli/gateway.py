@@ -278,13 +278,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser)
     usage = "any limit of requests by its name in GatewayLimits, such as silence=5; repeat it for more"
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=N", help=usage)
-    parser.add_argument("--strict", action="store_true", help="refuse requests whose meaning an upstream cannot have")
     for name, metavar, usage in (
         ("requests", "N", "responses that are open at the same time; one more gets 503 (1000)"),
         ("body", "BYTES", "the size of a request's body, also decompressed; above it 413 (64 MiB)"),
     ):
         kind = f"{name}={{}}".format
         parser.add_argument(f"--max-{name}", action="append", dest="limit", metavar=metavar, type=kind, help=usage)
+    parser.add_argument("--strict", action="store_true", help="refuse requests whose meaning an upstream cannot have")
     parser.add_argument("--require-key", action="store_true", help=f"refuse clients without the key in {_KEY_VARIABLE}")
     usage = "refuse clients without a key of this TOML file, which `streamkit key` makes; SIGHUP reads it again"
     parser.add_argument("--keys", metavar="FILE", help=usage)

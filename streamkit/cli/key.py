@@ -34,14 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the key and its table."""
-    from streamkit.gateway.access import hash_key, read_tables
+    from streamkit.gateway.access import hash_key, read_keys
 
     key = _PREFIX + secrets.token_urlsafe(32)
     lines = ["[[key]]", f"name = {json.dumps(options.name)}", f'hash = "{hash_key(key)}"']
     lines += [] if options.model is None else [f"models = {json.dumps(options.model)}"]
     lines += ["metrics = true"] if options.metrics else []
     table = "\n".join(lines) + "\n"
-    read_tables(table, "the key")  # refuses a name that the gateway refuses
+    read_keys("the file", table)  # refuses a name that the gateway refuses
     print(table)
     print(f"the key of {options.name}, which is shown only now: {key}", file=sys.stderr)
     return 0

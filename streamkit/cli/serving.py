@@ -45,6 +45,7 @@ __all__ = [
     "terminated_in_order",
 ]
 
+_log = logging.getLogger("streamkit.gateway.command")
 #: Seconds until the thread of a server is left alone. It ends in one or two; its socket must not be closed before.
 _PATIENCE = 30
 _GRACE = 30  # seconds in which open responses may end after Ctrl-C
@@ -186,15 +187,14 @@ def reloading(reload: Callable[[], None] | None) -> Iterator[None]:
     if reload is None or number is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    log = logging.getLogger("streamkit.gateway")
 
     def read_again() -> None:
         try:
             reload()
         except UsageError as error:
-            log.warning("the keys stay as they were: %s", error)
+            _log.warning("the keys stay as they were: %s", error)
         else:
-            log.info("the keys were read again")
+            _log.info("the keys were read again")
 
     events = asyncio.get_running_loop()
     events.add_signal_handler(number, read_again)
@@ -263,18 +263,20 @@ def logged(notes: Notes, *, as_json: bool) -> Iterator[Callable[[str], None]]:
 
     handler = _LogHandler(notes, as_json=as_json)
     handler.setFormatter(LogFormatter(as_json=as_json, clean=notes.clean))
-    log = logging.getLogger("streamkit")
-    levels = {log: logging.INFO, logging.getLogger("uvicorn"): logging.WARNING}
+    outputs = logging.getLogger("streamkit"), logging.getLogger("uvicorn")
+    levels = dict.fromkeys(outputs, logging.WARNING)
+    levels |= dict.fromkeys((_log, logging.getLogger("streamkit.gateway.requests")), logging.INFO)
     before = {logger: logger.level for logger in levels}
     for logger, level in levels.items():
-        logger.addHandler(handler)
         logger.setLevel(level)
+    for logger in outputs:
+        logger.addHandler(handler)
     try:
-        yield log.getChild("gateway").info if as_json else notes.print
+        yield _log.info if as_json else notes.print
     finally:
         for logger, level in before.items():
-            logger.removeHandler(handler)
             logger.setLevel(level)
+            logger.removeHandler(handler)
 
 
 @contextmanager

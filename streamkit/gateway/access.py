@@ -28,17 +28,7 @@ from streamkit.gateway.store import OwnEntries, Store
 from streamkit.gateway.upstream import Exchange
 from streamkit.values.redaction import log_failure, redact
 
-__all__ = [
-    "Access",
-    "Authorize",
-    "Client",
-    "ClientKey",
-    "Refusal",
-    "hash_key",
-    "read_keys",
-    "read_tables",
-    "requested_models",
-]
+__all__ = ["Access", "Authorize", "Client", "ClientKey", "Refusal", "hash_key", "read_keys"]
 
 _log = logging.getLogger("streamkit.gateway")
 _BEARER = "bearer "
@@ -52,12 +42,9 @@ _FIELDS = ("name", "hash", "models", "metrics")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an ``authorize`` hook returns to refuse a request, in the form of the client's wire.
+    """What an ``authorize`` hook returns to refuse a request in the form of the client's wire, with a sentence.
 
-    Attributes:
-        message: the sentence that the client gets.
-        status: the HTTP status, from 400 to 599: 429 for a limit, 402 for a budget.
-        retry_after: seconds after which the client may ask again.
+    The status is from 400 to 599, such as 429 for a limit and 402 for a budget; ``retry_after`` are seconds.
     """
 
     message: str
@@ -77,27 +64,24 @@ Authorize: TypeAlias = Callable[[Exchange, Mapping[str, str]], bool | Refusal | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientKey:
-    """A key that clients may send.
+    """A key that clients may send: its name in reports, and its `hash_key`.
 
-    Attributes:
-        name: its name in reports; None for the only key.
-        hash: `hash_key` of it.
-        models: the names of models that it may ask, as clients name them, with ``*`` for any text; None for all.
-        metrics: it may read ``/metrics``.
+    ``models`` are those that it may ask, as clients name them, with ``*`` for any text; None for all. ``metrics``: it
+    may read ``/metrics``.
     """
 
-    name: str | None = None
+    name: str | None
     hash: str
     models: Sequence[str] | None = None
     metrics: bool = False
 
-    def allows(self, model: str | None) -> bool:
+    def allows(self, model: Any) -> bool:
         """Return whether a model may be asked, None for one that is not named."""
         if self.models is None:
             return True
         # Only ``*`` is special: Claude Code asks for models such as ``claude-sonnet-4-5[1m]``.
         patterns = (pattern.replace("[", "[[]").replace("?", "[?]") for pattern in self.models)
-        return any(fnmatchcase(model or "", pattern) for pattern in patterns)
+        return any(fnmatchcase(model if isinstance(model, str) else "", pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,40 +93,21 @@ class Client:
 
 
 def hash_key(key: str) -> str:
-    """Return the hash of a key as a file of keys has it.
-
-    The keys are random and long (`streamkit key`), so that a slow hash would add nothing.
-    """
+    """Return the hash of a key as a file has it. Keys are long and random, so that a slow hash would add nothing."""
     return f"sha256:{sha256(key.encode()).hexdigest()}"
 
 
-def read_keys(path: str | os.PathLike[str]) -> list[ClientKey]:
-    """Return the keys of a TOML file.
-
-    The file has one table for each::
-
-        [[key]]
-        name = "ann"
-        hash = "sha256:..."
-        models = ["claude-*", "gpt-5"]
+def read_keys(path: str | os.PathLike[str], text: str | None = None) -> list[ClientKey]:
+    """Return the keys of a TOML file: tables ``[[key]]`` with the fields of `ClientKey`; *text* is its known content.
 
     Raises:
         UsageError: the file cannot be read or is no such file. The message names the file and the key.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8-sig") if text is None else text)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
-    return read_tables(text, path)
-
-
-def read_tables(text: str, path: str | os.PathLike[str]) -> list[ClientKey]:
-    """Return the keys of a text; see `read_keys`, whose messages name *path*."""
-    try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
     tables = found.pop("key", None)
     if not isinstance(tables, list) or not tables or found:
@@ -177,33 +142,8 @@ def _read_table(table: Any, others: Sequence[ClientKey]) -> ClientKey:
     return ClientKey(name=name, hash=value, models=models, metrics=bool(metrics))
 
 
-def requested_models(body: Any, in_path: str | None) -> list[str | None]:
-    """Return the names of models that a request may be served by: one, and OpenRouter's further ones.
-
-    Args:
-        body: the client's decoded body.
-        in_path: the model of the path, which counts before that of the body.
-    """
-    fields: Mapping[str, Any] = body if isinstance(body, dict) else {}
-    first = fields.get("model") if in_path is None else in_path
-    others = fields.get("models")  # https://openrouter.ai/docs/guides/routing/model-fallbacks
-    return [
-        first if isinstance(first, str) else None,
-        *(name for name in (others if isinstance(others, list) else ()) if isinstance(name, str)),
-    ]
-
-
 class Access:
-    """Who may ask, and for what.
-
-    Args:
-        store: where the entries of clients are.
-        key: the only key; None without one.
-        path: the file of keys; None without one.
-        authorize: the hook of the application.
-
-    Attributes:
-        needs_key: a request without a known key is refused.
+    """Who may ask, and for what: everybody, clients with the only *key*, or with one of the file at *path*.
 
     Raises:
         UsageError: see `read_keys`; or there are both a key and a file.
@@ -217,16 +157,12 @@ class Access:
         self._store = store
         self._path = path
         self._authorize = authorize
-        self._keys = [ClientKey(hash=hash_key(key), metrics=True)] if key is not None else []
+        self._keys = [ClientKey(name=None, hash=hash_key(key), metrics=True)] if key is not None else []
         self.needs_key: bool = key is not None or path is not None
         self.reload()
 
     def reload(self) -> None:
-        """Read the file again; if it is wrong, the keys stay as they are.
-
-        Raises:
-            UsageError: see `read_keys`.
-        """
+        """Read the file again; if it is wrong (a ``UsageError``), the keys stay as they are."""
         if self._path is not None:
             self._keys = read_keys(self._path)
 
@@ -238,27 +174,29 @@ class Access:
         if authorization[: len(_BEARER)].lower() == _BEARER:
             given.append(authorization[len(_BEARER) :].strip())
         found = None
-        for value in given:
-            hashed = hash_key(value or "")
+        for value in filter(None, given):
+            hashed = hash_key(value)
             for key in self._keys:  # all of them, so that the time does not depend on which one it is
-                if hmac.compare_digest(hashed, key.hash) and value:
+                if hmac.compare_digest(hashed, key.hash):
                     found = Client(key, OwnEntries(self._store, value))
         return found
 
     async def find_refusal(
-        self, exchange: Exchange, client: Client | None, models: Sequence[str | None], headers: Mapping[str, str]
+        self, exchange: Exchange, client: Client | None, body: Any, headers: Mapping[str, str]
     ) -> Refusal | None:
         """Return why a request must not be sent to an upstream, None if it may be.
 
-        Args:
-            exchange: the exchange so far.
-            client: who has sent it; None without keys.
-            models: the models that it asks for.
-            headers: the client's headers, with names in lower case.
+        Its model is that of the exchange. A body may name further ones: OpenRouter's fallbacks
+        (https://openrouter.ai/docs/guides/routing/model-fallbacks), and models that a tool of the provider asks.
         """
-        for model in models:
+        fields: Mapping[str, Any] = body if isinstance(body, dict) else {}
+        models, tools = (
+            [*found] if isinstance(found := fields.get(name), list) else [] for name in ("models", "tools")
+        )
+        models += [tool["model"] for tool in tools if isinstance(tool, dict) and "model" in tool]
+        for model in (exchange.model, *models):
             if client is not None and not client.key.allows(model):
-                named = "a request without a model" if model is None else f"the model {redact(model[:200])!r}"
+                named = "a request without a model" if model is None else f"the model {redact(str(model)[:200])!r}"
                 return Refusal(f"this key may not ask {named}")
         if self._authorize is None:
             return None

@@ -27,12 +27,12 @@ from starlette.types import Receive, Scope, Send
 from streamkit.calls import ErrorCode
 from streamkit.errors import UsageError
 from streamkit.gateway import replies
-from streamkit.gateway.access import Access, Authorize, Client, requested_models
+from streamkit.gateway.access import Access, Authorize, Client
 from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, is_from_another_site, run_watched
-from streamkit.gateway.gateway_state import GatewayState
-from streamkit.gateway.operation import Observe, Operation, Price, find_cost, known_price, observe_exchange
+from streamkit.gateway.gateway_state import GatewayState, Price
+from streamkit.gateway.operation import Observe, Operation, find_cost, known_price, observe_exchange
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
 from streamkit.gateway.store_address import open_store
@@ -118,12 +118,12 @@ class Gateway:
         self._state = GatewayState(
             *(upstreams, key, limits, access, observer, opened, carried, Bodies(limits), OwnEntries(opened, key)),
             has_state_key=state_key is not None or store is None,
-            strict=strict,
             price=known_price if price is None and metrics else price,
+            strict=strict,
         )
         self._observe = observe
         self._metrics = import_module("streamkit.gateway.metrics").Metrics(upstreams) if metrics else None
-        self._operation = Operation(self._state.connect_store, self._state.is_full, access, self._metrics)
+        self._operation = Operation(self._state, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -262,10 +262,10 @@ class Service:
 
     async def _serve_allowed(self, access: Access, body: Any, service: Coroutine[Any, Any, None]) -> None:
         """Serve a request if its client may ask for it, else refuse it."""
-        models = requested_models(body, self._route.model)
-        self._exchange.model = models[0]
+        named = body.get("model") if isinstance(body, dict) and self._route.model is None else self._route.model
+        self._exchange.model = named if isinstance(named, str) else None
         try:
-            refusal = await access.find_refusal(self._exchange, self._sender, models, self._headers)
+            refusal = await access.find_refusal(self._exchange, self._sender, body, self._headers)
             if refusal is None:
                 await service
             else:

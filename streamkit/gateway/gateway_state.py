@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from streamkit.gateway.access import Access
 from streamkit.gateway.bodies import Bodies, GatewayLimits
-from streamkit.gateway.operation import Price
 from streamkit.gateway.store import OwnEntries, Store
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import ANY_MODEL, Observer, Upstream
+from streamkit.reading.turn import Turn
 from streamkit.values.redaction import redact
 
-__all__ = ["GatewayState"]
+__all__ = ["GatewayState", "Price"]
+
+#: Returns US dollars for a response, as `Budget.price`.
+Price: TypeAlias = Callable[[Turn], float | None]
 
 
 @dataclass(slots=True)
@@ -26,8 +30,8 @@ class GatewayState:
         bodies: the bodies of the requests that have not ended.
         access: who may ask; None for everybody.
         entries: those of the clients in the store, without keys or with the only one.
-        has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
         strict: a request whose meaning would change is refused.
+        has_state_key: the keys of ``carried`` are those of the gateway; else the store has one, or gets it.
         price: returns the cost of a response; None for costs that are not asked.
         open_requests: the services whose response has not ended.
     """
@@ -45,17 +49,6 @@ class GatewayState:
     strict: bool
     price: Price | None
     open_requests: set[object] = field(default_factory=set)
-
-    async def connect_store(self) -> None:
-        """Connect the store; see ``Gateway.start``."""
-        if self.has_state_key:
-            await self.entries.get("start", ["start"])
-        else:
-            await self.load_state_key()
-
-    def is_full(self) -> bool:
-        """Return whether there are as many open requests as there may be."""
-        return len(self.open_requests) >= self.limits.requests
 
     async def load_state_key(self) -> None:
         """Get the key that signs carried state from the store, where all workers have the same.

@@ -114,6 +114,8 @@ class LogFormatter(logging.Formatter):
             fields["input_tokens"], fields["output_tokens"] = usage.input_tokens, usage.output_tokens
         for name in ("path", "model", "upstream_model", "request_id"):
             fields[name] = None if fields[name] is None else self._clean(_cut(fields[name]))
+        fields["seconds"] = round(exchange.seconds, 4)
+        fields["first_byte"] = None if exchange.first_byte is None else round(exchange.first_byte, 4)
         for name in ("failures", "changes"):
             fields[name] = [self._clean(sentence[:_LONGEST]) for sentence in fields[name][:_MOST_SENTENCES]]
         if exchange.error is not None:

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from streamkit.errors import UsageError
-from streamkit.gateway.access import Access
+from streamkit.gateway.gateway_state import GatewayState, Price
 from streamkit.gateway.store import StoreUnavailable
 from streamkit.gateway.upstream import Exchange
 from streamkit.reading.turn import Turn
@@ -28,53 +28,32 @@ from streamkit.values.redaction import log_failure
 if TYPE_CHECKING:
     from streamkit.gateway.metrics import Metrics
 
-__all__ = ["Observe", "Operation", "Price", "find_cost", "known_price", "observe_exchange"]
+__all__ = ["Observe", "Operation", "find_cost", "known_price", "observe_exchange"]
 
 _log = logging.getLogger("streamkit.gateway")
 #: Takes each exchange at its end, by a plain function or an async one.
 Observe: TypeAlias = Callable[[Exchange], Awaitable[None] | None]
-#: Returns US dollars for a response, as `Budget.price`.
-Price: TypeAlias = Callable[[Turn], float | None]
 _OBSERVE_TIME = 30.0  # seconds of an async function, after which it is canceled
 _START_TIME = 5.0  # seconds for a store at a start
 
 
 class Operation:
-    """The stage of a gateway, from its start to its shutdown.
+    """The stage of a gateway, from its start, which connects the store, to its shutdown."""
 
-    Args:
-        connect: connects the store.
-        is_full: returns whether the gateway has as many open requests as it may.
-        access: who may read the metrics; None for everybody.
-        metrics: those of the gateway; None without any.
-
-    Attributes:
-        is_started: the store was connected.
-        is_closing: the gateway takes no further requests.
-    """
-
-    def __init__(
-        self,
-        connect: Callable[[], Awaitable[object]],
-        is_full: Callable[[], bool],
-        access: Access | None,
-        metrics: Metrics | None,
-    ) -> None:
-        self._connect = connect
-        self._is_full = is_full
-        self._access = access
+    def __init__(self, state: GatewayState, metrics: Metrics | None) -> None:
+        self._state = state
         self._metrics = metrics
-        self.is_started: bool = False
-        self.is_closing: bool = False
+        self._is_started = False
+        self.is_closing: bool = False  # no further requests should be sent
 
     async def start(self) -> None:
-        """Connect the store.
-
-        Raises:
-            StoreUnavailable: the store does not respond.
-        """
-        await self._connect()
-        self.is_started, self.is_closing = True, False
+        """Connect the store; see ``Gateway.start``."""
+        self.is_closing = False  # before the store is waited for, since a shutdown may begin meanwhile
+        if self._state.has_state_key:
+            await self._state.entries.get("start", ["start"])
+        else:
+            await self._state.load_state_key()
+        self._is_started = True
 
     async def reply(self, scope: Scope, path: str) -> Response:
         """Return the response to a request of one of the paths of operation."""
@@ -91,8 +70,9 @@ class Operation:
         """Return the metrics to a client that may read them: they name the models and the keys, and what they cost."""
         if self._metrics is None:
             return JSONResponse({"error": "this gateway has no metrics: Gateway(metrics=True), or --metrics"}, 404)
-        if self._access is not None and self._access.needs_key:
-            client = self._access.find(scope)
+        access = self._state.access
+        if access is not None and access.needs_key:
+            client = access.find(scope)
             if client is None or not client.key.metrics:
                 return JSONResponse({"error": "/metrics needs a key that may read it"}, 401 if client is None else 403)
         body, content_type = self._metrics.expose(Request(scope).headers.get("accept", ""))
@@ -100,7 +80,7 @@ class Operation:
 
     async def _find_fault(self) -> str | None:
         """Return why no further requests should be sent, None if they should."""
-        if not self.is_started and not self.is_closing:  # mounted in an application that has not started it
+        if not self._is_started and not self.is_closing:  # mounted in an application that has not started it
             try:
                 with anyio.fail_after(_START_TIME):
                     await self.start()
@@ -108,7 +88,8 @@ class Operation:
                 return "the store does not respond"
         if self.is_closing:
             return "the gateway is shutting down"
-        return "the gateway has as many open requests as it may" if self._is_full() else None
+        is_full = len(self._state.open_requests) >= self._state.limits.requests
+        return "the gateway has as many open requests as it may" if is_full else None
 
     async def serve_lifespan(self, receive: Receive, send: Send, close: Callable[[], Awaitable[None]]) -> None:
         """Start and close the gateway when the server does (https://asgi.readthedocs.io/en/latest/specs/lifespan.html)."""
@@ -146,11 +127,9 @@ def known_price(turn: Turn) -> float | None:
 
 
 def find_cost(price: Price, turn: Turn) -> float | None:
-    """Return the cost of a response with usage, None if it is not known. What else *price* raises is logged."""
-    if turn.usage is None:
-        return None
+    """Return the cost of a response, None if it is not known. What *price* raises beside a UsageError is logged."""
     try:
-        return price(turn)
+        return None if turn.usage is None else price(turn)
     except UsageError:
         return None
     except Exception as problem:

@@ -16,10 +16,10 @@ __all__ = ["meaning_changes"]
 #: Fields of bodies, messages and tools for the account, the cache or the transport of their own provider.
 _HARMLESS_FIELDS: Final = frozenset(
     (
-        *("cache_control", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "cachedContent"),
+        *("cache_control", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
         *("service_tier", "serviceTier", "performanceConfig", "inference_geo", "speed", "priority", "keep_alive"),
         *("safety_identifier", "user", "user_id", "metadata", "client_metadata", "requestMetadata", "labels"),
-        *("store", "stream_options", "include", "background", "id", "status", "eager_input_streaming", "index"),
+        *("store", "stream_options", "include", "id", "status", "eager_input_streaming", "index"),
     )
 )
 _HARMLESS: Final = re.compile(
@@ -42,7 +42,9 @@ _HARMLESS: Final = re.compile(
             r"the setting '(?:temperature|top_p|top_k|seed|\w+_penalty|reasoning\w*|verbosity)' was ",
             r"the limit of \d+ output tokens became|opaque state|a thought signature",
             r"'\w+' of a block of type|the citations of a text",
-            r"(?:the first|a) cache marks? |the name of a file|an item of type '\w+' was left out: it was sent already",
+            r"(?:the first |a )?cache marks? |the field '(?:caller|toolset_name|documents|thoughtSignature)' of a call",
+            r"the detail of an image|left out a block of type 'reasoning'",
+            r"the name of a file|an item of type '\w+' was left out: it was sent already",
         )
     )
 )

@@ -36,6 +36,8 @@ __all__ = [
     "CACHE_BREAKPOINT",
     "OWN_PART",
     "UNPAIRED_BLOCKS",
+    "UNREADABLE_FILE",
+    "UNREADABLE_SUMMARY",
     "WORDS",
     "Block",
     "CacheMark",
@@ -64,6 +66,9 @@ CACHE_BREAKPOINT = "prompt_cache_breakpoint"
 #: The metadata of a block with the text that a provider gets which has no field for it: in the place of an opaque
 #: block, before a file.
 WORDS = "words"
+#: What such a text has if it only says that something is lost.
+UNREADABLE_FILE = "which cannot be read here"
+UNREADABLE_SUMMARY = "The conversation before this was replaced by a summary"
 #: The metadata of a file with the part that it was, which its own provider gets back.
 OWN_PART = "part"
 

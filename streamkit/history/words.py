@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["UNREADABLE_FILE", "UNREADABLE_SUMMARY", "words_of"]
+from streamkit.history.content import UNREADABLE_FILE, UNREADABLE_SUMMARY
 
-#: What the words have that only tell that something is lost.
-UNREADABLE_FILE: Final = "which cannot be read here"
-UNREADABLE_SUMMARY: Final = "The conversation before this was replaced by a summary"
+__all__ = ["words_of"]
+
 
 _NAMES: Final = (
     *("title", "name", "filename", "source", "context", "text", "transcript", "content", "data"),
     *("file_id", "file", "video_url", "url", "document", "searchResult", "guardContent"),
+    *("image", "video", "audio", "bytes", "s3Location", "uri"),
 )
+_DATA: Final = frozenset({"data", "bytes", "uri"})
 _DEEPEST: Final = 8
 #: Of OpenAI's Responses (encrypted) and of Anthropic's Messages (a text).
 _COMPACTIONS: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
@@ -44,13 +45,15 @@ def _lines(value: Any, name: str, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         if name == "file_id":
             yield f"[a stored file with the id {value}, {UNREADABLE_FILE}]"
-        elif value.strip() and not value.startswith("data:"):
+        elif name in _DATA or value.startswith("data:"):
+            yield f"[a file, {UNREADABLE_FILE}]"
+        elif value.strip():
             yield value
     elif isinstance(value, list) and depth < _DEEPEST:
         for item in value:
             yield from _lines(item, name, depth + 1)
     elif isinstance(value, dict) and depth < _DEEPEST:
-        is_binary = value.get("type") == "base64" or "media_type" in value
+        is_text = value.get("type") == "text"
         for inner in _NAMES:
-            if inner in value and not (inner == "data" and (is_binary and value.get("type") != "text")):
-                yield from _lines(value[inner], inner, depth + 1)
+            if inner in value:
+                yield from _lines(value[inner], "text" if inner == "data" and is_text else inner, depth + 1)

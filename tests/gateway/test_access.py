@@ -80,6 +80,8 @@ async def test_a_model_that_a_key_may_not_ask_is_refused_in_the_words_of_the_wir
         ({"model": "claude-xm"}, 403),
         ({"model": "GPT-5"}, 403),
         ({"model": "m", "models": ["gpt-5", "claude-opus"]}, 403),  # OpenRouter's fallbacks
+        ({"model": "m", "tools": [{"type": "image_generation", "model": "gpt-5"}]}, 200),
+        ({"model": "m", "tools": [{"type": "advisor_20260301", "name": "advisor", "model": "claude-opus"}]}, 403),
         ({}, 403),
         ({"model": 3}, 403),
     ],

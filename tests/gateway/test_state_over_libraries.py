@@ -117,7 +117,7 @@ def test_langchain(provider: str) -> None:
     check_third_request(server, provider)
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # both libraries need asyncio
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_pydantic_ai(provider: str) -> None:
     pydantic_ai = pytest.importorskip("pydantic_ai")
@@ -136,7 +136,7 @@ async def _read_all(_: Any, events: Any) -> None:
         pass
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio  # both libraries need asyncio
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_openai_agents(provider: str) -> None:
     agents = pytest.importorskip("agents")

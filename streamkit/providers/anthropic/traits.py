@@ -210,6 +210,7 @@ TRAITS = Traits(
     heartbeat=b'event: ping\ndata: {"type": "ping"}\n\n',  # https://docs.anthropic.com/en/docs/build-with-claude/streaming
     # 400 "input_schema does not support oneOf, allOf, or anyOf at the top level" (anthropics/claude-code#40075)
     tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"}), numeric_bounds=True),
+    cache_marks=True,
     output=OutputSupport(has_field=True, not_of=OLDER_CLAUDE),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(

@@ -132,6 +132,7 @@ TRAITS = Traits(
     tool_schema=ToolSchemaRules(refused_at_root=frozenset({"anyOf", "oneOf", "allOf"}), numeric_bounds=True),
     # https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html lists the models: newer ones of
     # Anthropic, DeepSeek, Google, MiniMax, Mistral, Moonshot, NVIDIA, OpenAI and Qwen.
+    cache_marks=True,
     output=OutputSupport(
         has_field=True, not_of=re.compile(rf"{OLDER_CLAUDE.pattern}|(?:amazon|meta|cohere|ai21|writer)\.")
     ),

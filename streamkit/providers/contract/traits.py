@@ -247,6 +247,8 @@ class Traits(WireTraits, frozen=True, kw_only=True, dict=True):
             that matches applies.
         illegal_in_name: matches a character that a tool's name must not contain; None if any is accepted.
         longest_name: the most characters of a tool's name.
+        cache_marks: blocks of a request have marks for a cache (docs/rules.md, "Cache marks").
+        image_details: an image has the detail in which a model sees it.
         custom_calls: there are custom tools, whose argument is a text. Elsewhere such a tool is offered as a function
             with one text, ``input``.
         tool_namespaces: tools may be grouped in namespaces. Elsewhere the group becomes a part of the name if it must.
@@ -305,6 +307,8 @@ class Traits(WireTraits, frozen=True, kw_only=True, dict=True):
     models: Mapping[str, ModelFacts] = {}
     illegal_in_name: re.Pattern[str] | None = None
     longest_name: int = 64
+    cache_marks: bool = False
+    image_details: bool = False
     custom_calls: bool = False
     tool_namespaces: bool = False
     reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = None

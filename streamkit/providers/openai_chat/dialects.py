@@ -156,7 +156,7 @@ class ChatDialect(Traits, frozen=True, kw_only=True):
     media: MediaForm = MediaForm()
     stream: StreamForm = StreamForm()
     required_choice: str = "required"
-    cache_marks: bool = False
+    image_details: bool = True
     strict: str | None = None
 
     def __post_init__(self) -> None:

@@ -229,6 +229,8 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect, limit: int | N
     mode, effort, budget = writer.take("reasoning"), writer.take("reasoning_effort"), writer.take("reasoning_budget")
     summary, form = writer.take("reasoning_summary"), traits.reasoning.setting
     is_exact = budget is not None and not writer.is_foreign
+    if summary is not None and form != "object":
+        writer.report("reasoning is displayed as the server does it: there is no field for it")
     if writer.facts.reasoning == "none" or form is None:
         if effort or budget:
             writer.report("reasoning was left out: the model or the server has no setting for it")

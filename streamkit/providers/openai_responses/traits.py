@@ -144,6 +144,7 @@ TRAITS = Traits(
     tool_schema=ToolSchemaRules(
         refused_at_root=frozenset({"anyOf", "oneOf", "allOf", "enum", "not"}), numeric_bounds=True
     ),
+    image_details=True,
     output=OutputSupport(has_field=True),
     classify_error=ERRORS.classify,
     endpoint=Endpoint(

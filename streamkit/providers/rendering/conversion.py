@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from streamkit.calls import OUTPUT_TOOL
 from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import OpaqueBlock
-from streamkit.history.content import Content, to_contents
+from streamkit.history.content import CACHE_BREAKPOINT, Content, to_contents
 from streamkit.history.input_checks import check_format, check_messages
 from streamkit.history.repair import repair as repair_contents
 from streamkit.providers import registry
@@ -52,6 +52,12 @@ __all__ = [
 ]
 
 Json = dict[str, Any]
+#: The metadata of most blocks, which arrives or is reported where it is written.
+_NEUTRAL_METADATA = frozenset({"provider", "raw_id", "endpoint", "model", "requested_model"})
+#: The metadata of calls, results and texts that no other provider gets, and that no renderer reports.
+_OWN_METADATA = frozenset(
+    {"caller", "toolset_name", "audio", "documents", "thoughtSignature", "partMetadata", "speechMetadata"}
+)
 _MOST_NAMES = 8  # of the fields of one object, in a sentence
 
 
@@ -75,6 +81,22 @@ class NeutralRequest:
             changes.append(f"only these tools were offered, which the request allows: {', '.join(allowed.names)}")
             choice = allowed.mode
         self._tools = prepare_tools(offered, provider.traits, names, changes)
+        if self._is_foreign:  # what blocks have for the client's own provider
+            traits, lost = provider.traits, dict[str, None]()
+            for tool in request.tools:
+                if isinstance(tool, ToolDefinition) and "cache" in tool.metadata and not traits.cache_marks:
+                    lost["cache marks were left out: the target has none and caches without them"] = None
+            for block in (block for content in request.contents for block in content.blocks):
+                for name in block.metadata.keys() - _NEUTRAL_METADATA if block.metadata else ():
+                    if name == CACHE_BREAKPOINT or (name == "cache" and not traits.cache_marks):
+                        lost["cache marks were left out: the target has none and caches without them"] = None
+                    elif name == "detail" and not traits.image_details:
+                        lost["the detail of an image was left out: the target has no field for it"] = None
+                    elif name in _OWN_METADATA:
+                        lost[
+                            f"the field {name!r} of a call, a result or a text was left out: only its provider has it"
+                        ] = None
+            changes += lost
         is_possible = choice in (None, "auto", "none") or (choice == "required" and bool(self._tools))
         if choice not in (None, "auto", "none", "required"):
             namespaces = [

@@ -26,9 +26,15 @@ from streamkit.history import (
     ToolCallBlock,
     ToolResponseBlock,
 )
-from streamkit.history.content import CACHE_BREAKPOINT, UNPAIRED_BLOCKS, WORDS, CacheMark
+from streamkit.history.content import (
+    CACHE_BREAKPOINT,
+    UNPAIRED_BLOCKS,
+    UNREADABLE_FILE,
+    UNREADABLE_SUMMARY,
+    WORDS,
+    CacheMark,
+)
 from streamkit.history.tool_results import ResultPart
-from streamkit.history.words import UNREADABLE_FILE, UNREADABLE_SUMMARY
 from streamkit.ids import DEFAULT_ID_RULE, TargetIds
 from streamkit.providers.contract.rendered import RenderOptions, models_of, normalize_endpoint
 from streamkit.providers.provider import RenderedMessages, Traits
@@ -42,6 +48,7 @@ from streamkit.providers.rendering.media import (
     split_text_and_media,
 )
 from streamkit.providers.requests.request import MOST_CACHE_MARKS
+from streamkit.providers.writing.encoding import text_or_json
 from streamkit.values.json_data import copy_with
 
 __all__ = [
@@ -210,8 +217,9 @@ class MessageRenderer(Generic[AnyTraits]):
                     self.report("the citations of a text were left out: only the provider that made them accepts them")
                 if type(block) is ToolResponseBlock and (block.error or block.status not in (None, "completed")):
                     has_flag = self.has_failure_flag(block)
-                    has_words = has_words or not (has_flag or self._says_failure(block))
-                    if lost := lost_of_failure(block, has_flag=has_flag):
+                    is_said = has_flag or self._says_failure(block)
+                    has_words = has_words or not is_said
+                    if (is_said or block.error) and (lost := lost_of_failure(block, has_flag=has_flag)):
                         self.report(lost)
                 elif content.speaker == "ai" and type(block) is ToolCallBlock:
                     has_call = True
@@ -234,7 +242,7 @@ class MessageRenderer(Generic[AnyTraits]):
             if isinstance(block, ToolResponseBlock) and not self.has_failure_flag(block):
                 if not self._says_failure(block):
                     self.report("that a result is an error was written into its text: the target has no field for it")
-                    block = copy_with(block, error=f"Error: {block.error}")
+                    block = copy_with(block, error=f"Error: {block.error or text_or_json(block.result)}")
             is_said = block.type in _WITH_WORDS and WORDS in block.metadata and not self.is_own(block)
             if is_said:
                 blocks.append(TextBlock(text=block.metadata[WORDS]))
@@ -249,7 +257,7 @@ class MessageRenderer(Generic[AnyTraits]):
 
     def _says_failure(self, block: ToolResponseBlock) -> bool:
         """Return False if a client's wire had a flag for the failure of a result whose text does not say it."""
-        is_flagged = "is_error" in block.metadata and bool(block.error)
+        is_flagged = "is_error" in block.metadata and (bool(block.error) or block.result not in (None, ""))
         return not is_flagged or str(block.error).lstrip().casefold().startswith("error")
 
     def accepts_author(self, content: Content) -> bool:

@@ -140,6 +140,8 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
             writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
     if field is not None and summary is not None:
         field["display"] = _DISPLAY_OF_SUMMARY.get(summary, "summarized")
+    elif summary is not None:
+        writer.report("reasoning is not displayed: it was not requested")
     return Thinking(field, _effort(writer, effort))
 
 

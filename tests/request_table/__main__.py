@@ -1,0 +1,10 @@
+"""Write the data and the page of the table of requests: ``cd tests && python -m request_table``."""
+
+from __future__ import annotations
+
+from request_table.table import DATA, PAGE, build_data, data_text, page_text
+
+if __name__ == "__main__":
+    data = build_data()
+    DATA.write_text(data_text(data))
+    PAGE.write_text(page_text(data))
