@@ -60,7 +60,8 @@ from streamkit.reading.turn import Turn
 from streamkit.values.json_data import copy_with
 
 if TYPE_CHECKING:
-    from streamkit.gateway.translation.wire_relay import RecordedProvider, WireRelay
+    from streamkit.gateway.translation.recorded_frames import RecordedProvider
+    from streamkit.gateway.translation.wire_relay import WireRelay
 
 __all__ = ["Attempt", "Conversion"]
 
@@ -419,7 +420,8 @@ class Conversion:
         self._upstream = upstream
         recorded: RecordedProvider | None = None
         if is_relayed and writer.places is not None:
-            from streamkit.gateway.translation.wire_relay import RecordedProvider, WireRelay
+            from streamkit.gateway.translation.recorded_frames import RecordedProvider
+            from streamkit.gateway.translation.wire_relay import WireRelay
 
             recorded = RecordedProvider(target)
         used_ids = [

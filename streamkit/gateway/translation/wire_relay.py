@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
 from itertools import chain, repeat
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -34,17 +33,16 @@ from streamkit.events import (
 )
 from streamkit.framing import framer_for
 from streamkit.framing.event_stream import encode_message
+from streamkit.gateway.translation.recorded_frames import Frame, RecordedProvider
 from streamkit.ids import TargetIds, normalize_index
 from streamkit.providers.decoding.decoding import read_json
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
-from streamkit.providers.provider import Parser, Provider, Sink
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
 from streamkit.providers.writing.wire_output import Json, WirePlaces
 from streamkit.providers.writing.writer import Writer
-from streamkit.reading.plain_frame import PlainDelta
 from streamkit.reading.turn import Turn
 
-__all__ = ["RecordedProvider", "WireRelay"]
+__all__ = ["WireRelay"]
 
 #: The events that are no content: after the finish, their frames wait for what may still change it.
 _NO_CONTENT = frozenset(
@@ -53,65 +51,6 @@ _NO_CONTENT = frozenset(
 
 
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
-
-
-class Frame(NamedTuple):
-    """A frame of the upstream, and the events that it has caused."""
-
-    name: bytes
-    payload: bytes
-    events: Sequence[Event]
-
-
-class RecordedProvider(Provider):
-    """A provider whose parser keeps the frames of one turn.
-
-    Attributes:
-        recorded: the provider.
-        frames: those that were parsed since they were taken.
-        has_plain_frames: a read of one plain delta need not be parsed (`reading.plain_frame`), and is no frame then.
-        must_change: returns True for the frame of a delta in which something must change, so that none is plain.
-    """
-
-    def __init__(self, provider: Provider) -> None:
-        super().__init__(provider.traits, provider.package, rewrite=provider.rewrite)
-        self.recorded: Provider = provider
-        self.frames: list[Frame] = []
-        self.has_plain_frames: bool = False
-        self.must_change: Callable[[Frame], bool] = bool
-
-    def parser(self, sink: Sink) -> Parser:
-        """Return a parser for one turn that reports to ``sink``."""
-        return _FrameRecorder(self.recorded.parser(sink), sink, self)
-
-
-class _FrameRecorder:
-    """A parser that keeps each frame with its events."""
-
-    def __init__(self, parser: Parser, sink: Any, provider: RecordedProvider) -> None:
-        self._parser = parser
-        self._state = sink.state
-        self._provider = provider
-        self.end: Callable[[], None] = parser.end
-        self.chunk: Callable[[Json], None] = parser.chunk
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what the parser has for plain frames (`PlainParser`), which are passed on without being parsed."""
-        if not self._provider.has_plain_frames:
-            raise AttributeError(name)
-        found = getattr(self._parser, name)
-        return partial(self._plain_delta, found) if name == "plain_delta" else found
-
-    def _plain_delta(self, find: Callable[[], PlainDelta | None]) -> PlainDelta | None:
-        provider = self._provider
-        return None if provider.must_change(provider.frames[-1]) else find()
-
-    def frame(self, name: bytes, data: bytes) -> None:
-        """Parse one frame."""
-        events = self._state.events
-        before = len(events)
-        self._parser.frame(name, data)
-        self._provider.frames.append(Frame(name, data, events[before:]))
 
 
 class WireRelay:
