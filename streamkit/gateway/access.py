@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from streamkit.errors import UsageError
-from streamkit.gateway.store import OwnEntries, Store
+from streamkit.gateway.stores.store import OwnEntries, Store
 from streamkit.gateway.upstream import Exchange
 from streamkit.values.redaction import log_failure, redact
 

@@ -27,8 +27,8 @@ from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Reasoning, ResponseStarted, TurnEvent, UsageReport
 from streamkit.gateway.bodies import LARGE, run_in_thread
 from streamkit.gateway.routes import Route, client_provider
-from streamkit.gateway.store import OwnEntries, StoreUnavailable
-from streamkit.gateway.stored_responses import add_response, encode_items, refuse_references_to_openai
+from streamkit.gateway.stores.store import OwnEntries, StoreUnavailable
+from streamkit.gateway.stores.stored_responses import add_response, encode_items, refuse_references_to_openai
 from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.gateway.translation.opaque_state import StateCarrier
 from streamkit.gateway.translation.state_restorer import restore_state

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from streamkit.errors import UsageError
 from streamkit.gateway.gateway_state import GatewayState, Price
-from streamkit.gateway.store import StoreUnavailable
+from streamkit.gateway.stores.store import StoreUnavailable
 from streamkit.gateway.upstream import Exchange
 from streamkit.reading.turn import Turn
 from streamkit.values.redaction import log_failure
@@ -120,7 +120,7 @@ async def observe_exchange(observe: Observe, exchange: Exchange) -> None:
 
 def known_price(turn: Turn) -> float | None:
     """Return what the provider reports as the cost of a response, else its list price by the extra ``prices``."""
-    from streamkit.gateway.tap.observed_exchange import list_price, reported_cost
+    from streamkit.bridges.prices import list_price, reported_cost
 
     reported = reported_cost(turn.usage)
     return list_price(turn) if reported is None else reported

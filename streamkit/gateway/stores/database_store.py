@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from streamkit.bridges.database import Execute, open_database
-from streamkit.gateway.store import DAY, ENTRY_SIZE
+from streamkit.gateway.stores.store import DAY, ENTRY_SIZE
 
 __all__ = ["DatabaseStore"]
 

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from streamkit.errors import UsageError
-from streamkit.gateway.store import OwnEntries
+from streamkit.gateway.stores.store import OwnEntries
 from streamkit.json_text import replace_lone_surrogates
 
 __all__ = [
