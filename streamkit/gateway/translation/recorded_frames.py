@@ -15,11 +15,12 @@ __all__ = ["Frame", "RecordedProvider"]
 
 
 class Frame(NamedTuple):
-    """A frame of the upstream, and the events that it has caused."""
+    """A frame of the upstream, the events that it has caused, and whether nothing is read after it."""
 
     name: bytes
     payload: bytes
     events: Sequence[Event]
+    is_last: bool
 
 
 class RecordedProvider(Provider):
@@ -70,4 +71,4 @@ class _FrameRecorder:
         events = self._state.events
         before = len(events)
         self._parser.frame(name, data)
-        self._provider.frames.append(Frame(name, data, events[before:]))
+        self._provider.frames.append(Frame(name, data, events[before:], self._state.done))

@@ -102,7 +102,8 @@ class WireRelay:
         self._held: list[tuple[bytes, bytes, Any]] = []  # the frames from the finish on
         self._unstarted: list[tuple[bytes, Json]] = []  # the frames of calls that have not started
         self._has_begun = self._is_translated = False
-        self._last = b""  # the last frame
+        self._last = b""  # the last payload
+        self._has_end = False  # the upstream has ended the stream
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
     def relay(self, events: Sequence[Event], data: Any) -> bytes | None:
@@ -152,14 +153,19 @@ class WireRelay:
             return body
         if self._turn.error is not None:
             writer.frames(ResponseStarted(writer.response_id, writer.model))
+            number = (_decode(self._last) or {}).get("sequence_number")
+            if isinstance(number, int):
+                writer.event_count = number + 1
             data = writer.close()
             is_within = self._traits.framing == "json_array" and self._last
             return next(self._separators) + data.removeprefix(b"[") if is_within else data
         parts = [*self._start_calls([]), *self._take_held()]
-        mark, name, payload = self._places.terminator
+        name, payload = self._places.terminator
+        has_end = self._has_end
         if self._traits.end_marker:
-            mark = payload = self._traits.end_marker.encode()
-        if mark not in self._last and payload:
+            payload = self._traits.end_marker.encode()
+            has_end = self._last.strip() == payload
+        if payload and not has_end:
             parts.append(self._encode(name, payload))
         if self._traits.framing == "json_array":
             parts.append(b"\n]\n")
@@ -168,7 +174,7 @@ class WireRelay:
     def _collect(self) -> None:
         """Keep the frames of the last input for the body of a response that is not streamed."""
         frames, self._provider.frames = self._provider.frames, []
-        for name, payload, events in frames:
+        for name, payload, events, _ in frames:
             if (chunk := _decode(payload)) is not None:
                 self._chunks.append((name, chunk, events))
 
@@ -202,9 +208,9 @@ class WireRelay:
     # ------------------------------------------------------------ frames
 
     def _pass_on(self, frame: Frame) -> Iterator[bytes]:
-        name, payload, events = frame
-        if any(isinstance(event, Failed) for event in events):
-            return
+        name, payload, events, self._has_end = frame
+        if self._has_end and self._turn.error is not None:
+            return  # the error comes instead
         chunk: Any = None
         is_content, has_calls, has_usage = False, False, False
         for event in events:
@@ -231,13 +237,17 @@ class WireRelay:
             if is_finish and is_content:
                 is_changed |= self._set_finishes(chunk)
             payload = encode_chunk(chunk) if is_changed or b"\n" in payload else payload
-        self._last = name + payload
+        self._last = payload
         if (is_finish or self._held) and not is_content:
             self._held.append((name, payload, chunk if is_finish else None))
             if len(self._held) > _MOST_HELD:
                 yield from self._take_held()
-        else:
-            yield self._encode(name, payload)
+            return
+        for held_name, held_payload, finish in self._held:
+            if finish is None:  # what begins the content
+                yield self._encode(held_name, held_payload)
+        self._held = [held for held in self._held if held[2] is not None]
+        yield self._encode(name, payload)
 
     def _take_held(self) -> Iterator[bytes]:
         """Yield the frames from the finish on."""
@@ -423,10 +433,10 @@ def _marks(places: WirePlaces, *, has_model: bool) -> bytes:
     if places.items:
         return b""
     names = {name for path in (*places.state, *(places.model if has_model else ())) for name in path[-1]}
-    texts = [rb'"%b" ?: ?"[^"]' % name.encode() for name in sorted(names)]
+    texts = [rb'"%b"\s*:\s*"[^"]' % name.encode() for name in sorted(names)]
     if places.call_index is not None:  # those that have not started
-        texts.append(rb'"tool_calls" ?: ?\[')
-    texts += [rb'"%b" ?: ?[^n ]' % name.encode() for name in sorted({path[-1][0] for path in places.finish})]
+        texts.append(rb'"tool_calls"\s*:\s*\[')
+    texts += [rb'"%b"\s*:\s*[^n\s]' % name.encode() for name in sorted({path[-1][0] for path in places.finish})]
     return b"|".join(texts)
 
 
