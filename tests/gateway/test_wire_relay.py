@@ -484,6 +484,32 @@ def test_what_must_change_is_found_in_json_of_any_form(space: str) -> None:
     assert received[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_plain_deltas_have_the_clients_name_of_the_model() -> None:
+    texts = ["a", "m", '"model": "m"', 'x"model":"m"', "\\", "end"]
+    parts = [events({**chat({"content": text}), "model": "m"}) for text in texts]
+    last = events(chat({}, "stop"), "[DONE]")
+    response, _, _ = relayed("openai_chat", [*parts, last], {"*": "another"}, model="mine")
+    received = chunks_of(response)
+    assert [chunk["choices"][0]["delta"].get("content") for chunk in received] == [*texts, None]
+    assert {chunk["model"] for chunk in received} == {"mine"}
+
+
+def test_plain_deltas_of_items_have_the_ids_of_the_gateway() -> None:
+    start, added, _ = [json.loads(data) for _, data in frames_of("openai_responses", HALVES["openai_responses"])]
+    texts = ["a", "i", '"item_id": "i"', "b", "c"]
+    deltas = [
+        {"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "content_index": 0, "delta": text}
+        for text in texts
+    ]
+    numbered = [{**each, "sequence_number": number} for number, each in enumerate([start, added, *deltas])]
+    response, _, _ = relayed("openai_responses", [events(each, name=True) for each in numbered])
+    received = [json.loads(data) for _, data in frames_of("openai_responses", response.content)]
+    shown = [each for each in received if each["type"] == "response.output_text.delta"]
+    assert [each["delta"] for each in shown] == texts
+    assert {each["item_id"] for each in shown} == {received[1]["item"]["id"]}
+    assert [each["sequence_number"] for each in received] == list(range(len(received)))
+
+
 def test_a_document_instead_of_a_stream_is_translated() -> None:
     message = {"role": "assistant", "content": "whole"}
     body = {

@@ -50,6 +50,7 @@ _NO_CONTENT = frozenset(
 )
 
 
+_sequence_numbers = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})').findall
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
 
 
@@ -87,9 +88,7 @@ class WireRelay:
         self._wrap = wrap
         self._model = model if places.model else None
         self._usage_chunk = usage_chunk or not places.has_usage_chunk
-        is_copied = self._model is None and not places.items and not is_whole
-        provider.has_plain_frames = is_copied and self._traits.framing == "sse"
-        provider.must_change = self._must_change
+        self._names = (*places.item_ids, *(places.model if self._model is not None else ()))
         self._has_mark = re.compile(_marks(places, has_model=self._model is not None)).search
         self._ids = TargetIds(self._traits.id_rule)
         self._started: set[str] = set()  # the canonical ids of calls
@@ -102,7 +101,8 @@ class WireRelay:
         self._held: list[tuple[bytes, bytes, Any]] = []  # the frames from the finish on
         self._unstarted: list[tuple[bytes, Json]] = []  # the frames of calls that have not started
         self._has_begun = self._is_translated = False
-        self._last = b""  # the last payload
+        self._last = b""  # the last payload, or read
+        self._plain_change: tuple[bytes, bytes] | None = None  # a text in it and what replaces it, if that is all
         self._has_end = False  # the upstream has ended the stream
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
@@ -124,8 +124,12 @@ class WireRelay:
         if self._is_translated:
             return None
         self._has_begun = True
-        if not frames and not self._turn.closed:  # a plain frame
-            return self._in_line_ends(data)
+        if not frames and not self._turn.closed:  # a plain frame: the last one with another text
+            self._last = data
+            if self._plain_change is not None:
+                return self._in_line_ends(data.replace(*self._plain_change, 1))
+            framed = framer_for("sse", limit=len(data) + 1).feed(data)
+            frames = [Frame(name, payload, events, is_last=False) for name, payload in framed]
         parts: list[bytes] = []
         for frame in frames:
             parts += self._pass_on(frame)
@@ -153,9 +157,8 @@ class WireRelay:
             return body
         if self._turn.error is not None:
             writer.frames(ResponseStarted(writer.response_id, writer.model))
-            number = (_decode(self._last) or {}).get("sequence_number")
-            if isinstance(number, int):
-                writer.event_count = number + 1
+            if numbers := _sequence_numbers(self._last):
+                writer.event_count = int(numbers[-1]) + 1
             data = writer.close()
             is_within = self._traits.framing == "json_array" and self._last
             return next(self._separators) + data.removeprefix(b"[") if is_within else data
@@ -212,6 +215,7 @@ class WireRelay:
         if self._has_end and self._turn.error is not None:
             return  # the error comes instead
         chunk: Any = None
+        self._plain_change = (b"", b"")
         is_content, has_calls, has_usage = False, False, False
         for event in events:
             has_calls = has_calls or isinstance(event, (ToolCallStart, ToolCallDelta))
@@ -233,10 +237,13 @@ class WireRelay:
                 if len(self._unstarted) > _MOST_HELD:
                     yield from self._start_calls([])
                 return
+            named = [(holder, key, holder[key]) for holder, key in _find(chunk, self._names)]
             is_changed = self._change(chunk, starts, refs)
             if is_finish and is_content:
                 is_changed |= self._set_finishes(chunk)
-            payload = encode_chunk(chunk) if is_changed or b"\n" in payload else payload
+            if is_changed:
+                changes = [(key, old, holder[key]) for holder, key, old in named if holder[key] != old]
+                payload = self._replace(payload, chunk, changes)
         self._last = payload
         if (is_finish or self._held) and not is_content:
             self._held.append((name, payload, chunk if is_finish else None))
@@ -281,13 +288,21 @@ class WireRelay:
 
     # ------------------------------------------------------------ fields
 
-    def _must_change(self, frame: Frame) -> bool:
-        """Return True if the frame of a delta is one of a call that has another index for the client."""
-        indexes = [event.call.index for event in frame.events if isinstance(event, ToolCallDelta)]
-        if not indexes or (index_key := self._places.call_index) is None:
-            return False
-        calls = self._find_calls(_decode(frame.payload) or {})
-        return [call.get(index_key) for _, call in calls] != indexes
+    def _replace(self, payload: bytes, chunk: Json, changes: list[tuple[str, Any, Any]]) -> bytes:
+        """Return the payload of a changed chunk: by one replacement, which serves for the next plain frames, if it can.
+
+        A name with its quotes and a colon is within no text of JSON, where quotes are escaped.
+        """
+        self._plain_change = None
+        if len(changes) == 1:
+            ((key, old, new),) = changes
+            for form in (b'"%b":%b', b'"%b": %b'):
+                before, after = (form % (key.encode(), encode_json(value)) for value in (old, new))
+                replaced = payload.replace(before, after, 1)
+                if _decode(replaced) == chunk:
+                    self._plain_change = before, after
+                    return replaced
+        return encode_chunk(chunk)
 
     def _start_calls(self, starts: list[ToolCallStart]) -> Iterator[bytes]:
         """Yield the frames of calls that have started only now: their ids were not known before."""
@@ -431,7 +446,7 @@ def _substance(turn: Turn) -> Any:
 def _marks(places: WirePlaces, *, has_model: bool) -> bytes:
     """Return the pattern of a frame that may have something to change, beside the calls of its events."""
     if places.items:
-        return b""
+        return b""  # all
     names = {name for path in (*places.state, *(places.model if has_model else ())) for name in path[-1]}
     texts = [rb'"%b"\s*:\s*"[^"]' % name.encode() for name in sorted(names)]
     if places.call_index is not None:  # those that have not started
