@@ -88,7 +88,7 @@ class WireRelay:
         self._wrap = wrap
         self._model = model if places.model else None
         self._usage_chunk = usage_chunk or not places.has_usage_chunk
-        self._names = (*places.item_ids, *(places.model if self._model is not None else ()))
+        self._replace_ids = re.compile(rb'("%b"\s*:\s*")([^"\\]+)' % places.item_id.encode()).sub
         self._has_mark = re.compile(_marks(places, has_model=self._model is not None)).search
         self._ids = TargetIds(self._traits.id_rule)
         self._started: set[str] = set()  # the canonical ids of calls
@@ -222,6 +222,9 @@ class WireRelay:
             has_usage = has_usage or isinstance(event, UsageReport)
             is_content = is_content or event.__class__ not in _NO_CONTENT
         is_finish = False
+        if self._places.item_id:
+            payload = self._replace_ids(self._written_item_id, payload)
+            has_calls = False  # they are in items
         if has_calls or (has_usage and not self._usage_chunk) or self._has_mark(payload):
             chunk = _decode(payload)
         if chunk is not None:
@@ -237,13 +240,12 @@ class WireRelay:
                 if len(self._unstarted) > _MOST_HELD:
                     yield from self._start_calls([])
                 return
-            named = [(holder, key, holder[key]) for holder, key in _find(chunk, self._names)]
+            models = [(key, holder[key]) for holder, key in _find(chunk, self._places.model)]
             is_changed = self._change(chunk, starts, refs)
             if is_finish and is_content:
                 is_changed |= self._set_finishes(chunk)
             if is_changed:
-                changes = [(key, old, holder[key]) for holder, key, old in named if holder[key] != old]
-                payload = self._replace(payload, chunk, changes)
+                payload = self._replace(payload, chunk, models)
         self._last = payload
         if (is_finish or self._held) and not is_content:
             self._held.append((name, payload, chunk if is_finish else None))
@@ -288,19 +290,21 @@ class WireRelay:
 
     # ------------------------------------------------------------ fields
 
-    def _replace(self, payload: bytes, chunk: Json, changes: list[tuple[str, Any, Any]]) -> bytes:
-        """Return the payload of a changed chunk: by one replacement, which serves for the next plain frames, if it can.
+    def _replace(self, payload: bytes, chunk: Json, models: list[tuple[str, Any]]) -> bytes:
+        """Return the payload of a changed chunk.
 
-        A name with its quotes and a colon is within no text of JSON, where quotes are escaped.
+        If only the model's name is another one, one replacement makes it, also in plain frames that follow: a name with
+        its quotes and a colon is within no text of JSON, where quotes are escaped.
         """
         self._plain_change = None
-        if len(changes) == 1:
-            ((key, old, new),) = changes
-            for form in (b'"%b":%b', b'"%b": %b'):
-                before, after = (form % (key.encode(), encode_json(value)) for value in (old, new))
-                replaced = payload.replace(before, after, 1)
+        if len(models) == 1 and self._model is not None and self._traits.framing == "sse":
+            ((key, model),) = models
+            before = re.search(rb'"%b"\s*:\s*%b' % (key.encode(), re.escape(encode_json(model))), payload)
+            if before is not None:
+                after = before[0].removesuffix(encode_json(model)) + encode_json(self._model)
+                replaced = payload.replace(before[0], after, 1)
                 if _decode(replaced) == chunk:
-                    self._plain_change = before, after
+                    self._plain_change = before[0], after
                     return replaced
         return encode_chunk(chunk)
 
@@ -347,9 +351,10 @@ class WireRelay:
             item["id"] = self._item_id(raw_id)
             self._items[item["id"]] = item
             is_changed = True
-        for holder, key in _find(chunk, places.item_ids):
-            is_changed |= isinstance(holder[key], str) and _set(holder, key, self._item_id(holder[key]))
         return is_changed
+
+    def _written_item_id(self, found: re.Match[bytes]) -> bytes:
+        return found[1] + self._item_id(found[2].decode(errors="replace")).encode()
 
     def _item_id(self, raw_id: str) -> str:
         written = self._item_ids.get(raw_id)
@@ -445,10 +450,9 @@ def _substance(turn: Turn) -> Any:
 
 def _marks(places: WirePlaces, *, has_model: bool) -> bytes:
     """Return the pattern of a frame that may have something to change, beside the calls of its events."""
-    if places.items:
-        return b""  # all
     names = {name for path in (*places.state, *(places.model if has_model else ())) for name in path[-1]}
     texts = [rb'"%b"\s*:\s*"[^"]' % name.encode() for name in sorted(names)]
+    texts += [rb'"%b"\s*:' % path[0][0].encode() for path in (*places.items, *places.response_id)]
     if places.call_index is not None:  # those that have not started
         texts.append(rb'"tool_calls"\s*:\s*\[')
     texts += [rb'"%b"\s*:\s*[^n\s]' % name.encode() for name in sorted({path[-1][0] for path in places.finish})]

@@ -299,7 +299,7 @@ class ResponsesWriter(_TextWriter):
         model=paths("response.model", "model"),
         response_id=paths("response.id"),
         items=paths("item", "response.output.*"),
-        item_ids=paths("item_id"),
+        item_id="item_id",
         calls=paths("item", "response.output.*"),
         call_id="call_id",
         finish=(),

@@ -85,7 +85,7 @@ class WirePlaces:
         finish: finish reasons.
         state: texts of opaque state.
         items: items of the response, with an id each, to which later requests refer.
-        item_ids: further places of these ids.
+        item_id: the field with such an id in events about an item.
         response_id: the id of the response, on wires with ``items``.
         finish_reasons: the neutral finish reason by its name on the wire.
         finish_names: the name of each neutral finish reason.
@@ -105,7 +105,7 @@ class WirePlaces:
     model: tuple[Path, ...] = ()
     state: tuple[Path, ...] = ()
     items: tuple[Path, ...] = ()
-    item_ids: tuple[Path, ...] = ()
+    item_id: str = ""
     response_id: tuple[Path, ...] = ()
     choices: str = ""
     call_types: frozenset[str | None] | None = None
