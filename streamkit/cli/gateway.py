@@ -137,11 +137,7 @@ def configure_upstream(
     if (first := _VERSION.match(endpoint.path)) is not None:  # other SDKs take the paths' version there
         address = address.removesuffix(first[0])
     return ConfiguredUpstream(
-        provider=provider,
-        address=address,
-        key=key,
-        models=models or {},
-        first_event_timeout=first_event_timeout,
+        provider=provider, address=address, key=key, models=models or {}, first_event_timeout=first_event_timeout
     )
 
 
@@ -414,24 +410,19 @@ async def _serve(
         asked = []
         for upstream in upstreams:
             headers, models_path = request_headers(upstream.endpoint, upstream.key), upstream.endpoint.models_path
+            list_models = list_over_http(client, upstream.address + models_path, headers) if models_path else None
             asked.append(
                 Upstream(
                     provider=upstream.provider,
                     ask=ask_over_http(client, upstream.address, headers),
                     endpoint=upstream.address,
                     models=upstream.models,
-                    list_models=list_over_http(client, upstream.address + models_path, headers)
-                    if models_path
-                    else None,
+                    list_models=list_models,
                     first_event_timeout=upstream.first_event_timeout,
                     secrets=[upstream.key or ""],
                 )
             )
-        gateway = Gateway(
-            *asked,
-            observe=log_exchange,
-            **settings,
-        )
+        gateway = Gateway(*asked, observe=log_exchange, **settings)
         try:
             await gateway.start()
         except StoreUnavailable as problem:
