@@ -27,7 +27,7 @@ GUIDES = {
     "guide": ROOT / "docs" / "guide.md",
     "architecture": ROOT / "docs" / "architecture.md",
     "rules": ROOT / "docs" / "rules.md",
-    "requests": ROOT / "docs" / "requests.md",
+    "request-fields": ROOT / "docs" / "requests.md",
     "tap": ROOT / "docs" / "tap.md",
     "security": ROOT / "docs" / "security.md",
     "contributing": ROOT / "CONTRIBUTING.md",

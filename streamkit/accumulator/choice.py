@@ -56,8 +56,8 @@ class Choice(ToolCallTracker):
 
     def __init__(self, state: TurnState, index: int) -> None:
         self._state = state
-        self.index = index
-        self.blocks = []
+        self.index: int = index
+        self.blocks: list[Block] = []
         self._by_key = self._last = self._open_text = self._open_reasoning = None
         self._calls, self._calls_by_key = NO_CALLS, NO_KEYS
         self.provider_finish: Finish | None = None
