@@ -23,10 +23,13 @@ def data() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_the_table_has_the_fields_of_the_installed_sdk(wire: str, data: dict[str, Any]) -> None:
+def test_the_table_has_the_fields_of_the_pinned_sdk(wire: str, data: dict[str, Any]) -> None:
+    """A change of a pin needs a new table; with another version installed, new fields are the reason of a skip."""
+    name, _, made_from = data[wire]["sdk"].partition(" ")
+    assert f"{name}=={made_from} " in (table.ROOT / ".ci" / "requirements.txt").read_text(), WRITE
     fields, known = rows_of(wire).keys(), data[wire]["fields"].keys()
     if versions()[wire] != data[wire]["sdk"]:
-        pytest.skip(f"{versions()[wire]} is installed, not {data[wire]['sdk']}: new {sorted(fields - known)}")
+        pytest.skip(f"{versions()[wire]} is installed, not {made_from}: new {sorted(fields - known)}")
     assert fields == known, WRITE
 
 

@@ -7,7 +7,7 @@ Wire: https://docs.cohere.com/v2/reference/chat-stream and, of a response that i
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from streamkit.calls import Usage
 from streamkit.events import BlockEnded, Citation, ReasoningKind
@@ -159,12 +159,6 @@ class CohereWriter(SequentialWriter):
             self.send({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}})
         else:
             self._content("thinking", text)
-
-    def log_probabilities(self, raw: Any) -> None:
-        """Write the log probabilities of the text before, in a delta without text."""
-        texts = [index for (kind, _), index in self._indexes.items() if kind == "text"]
-        if texts:
-            self.send({**_content_delta("", "text", texts[-1]), "logprobs": raw})
 
     def end_block(self, event: BlockEnded) -> None:
         """Write the end of a content."""

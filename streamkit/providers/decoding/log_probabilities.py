@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from itertools import zip_longest
 from typing import Any
 
-from streamkit.events import TokenLogProbability
+from streamkit.events import LogProbabilities, TokenLogProbability
 
-__all__ = ["read_log_probabilities"]
+__all__ = ["openai_log_probabilities", "read_log_probabilities"]
 
 _NAMES = ("logprob", "logProbability", "log_probability")
 
@@ -40,6 +40,26 @@ def read_log_probabilities(raw: Any) -> list[TokenLogProbability]:
             if _is_entry(entry)
         ] or _read_cohere(raw)
     return _tokens(raw) if isinstance(raw, list) else []
+
+
+def openai_log_probabilities(event: LogProbabilities) -> list[dict[str, Any]]:
+    """Return the entries of an event in the form of Chat Completions, Responses and Ollama.
+
+    Entries that have this form are passed on: a token may be a part of a character, which only their ``bytes`` have.
+    """
+    raw = event.raw
+    if isinstance(raw, dict):
+        raw = [*_as_list(raw.get("content")), *_as_list(raw.get("refusal"))]
+    entries = [entry for entry in _as_list(raw) if _is_entry(entry) and "logprob" in entry]
+    if len(entries) == len(event.tokens):
+        return [{"bytes": None, "top_logprobs": [], **entry} for entry in entries]
+    return [
+        {**_entry(token), "top_logprobs": [_entry(other) for other in token.alternatives]} for token in event.tokens
+    ]
+
+
+def _entry(token: TokenLogProbability) -> dict[str, Any]:
+    return {"token": token.token, "logprob": token.logprob, "bytes": None}
 
 
 def _read_cohere(raw: dict[str, Any]) -> list[TokenLogProbability]:

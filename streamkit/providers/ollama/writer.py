@@ -9,13 +9,14 @@ Wire: https://docs.ollama.com/api/chat. A response that is not streamed has the 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from streamkit.calls import ToolCall
-from streamkit.events import BlockEnded, File, ReasoningKind
+from streamkit.events import BlockEnded, File, LogProbabilities, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.decoding.log_probabilities import openai_log_probabilities
 from streamkit.providers.ollama.schema import Json
 from streamkit.providers.ollama.traits import ERRORS, FINISH_REASONS
 from streamkit.providers.writing.block_order import WholeCallWriter
@@ -122,9 +123,10 @@ class OllamaWriter(WholeCallWriter):
         """Write a delta of thinking."""
         self.send_delta("thinking", self._text_line, text, "thinking")
 
-    def log_probabilities(self, raw: Any) -> None:
-        """Write the log probabilities of the text before, in a line without text."""
-        self.send({**self._line({}), "logprobs": raw})
+    def log_probabilities(self, event: LogProbabilities) -> None:
+        """Write log probabilities in a line without text."""
+        if entries := openai_log_probabilities(event):
+            self.send({**self._line({}), "logprobs": entries})
 
     def end_block(self, event: BlockEnded) -> None:
         """Report the state of a block of another provider; a block has no end on this wire."""

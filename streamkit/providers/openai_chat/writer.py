@@ -17,9 +17,10 @@ from typing import Any, ClassVar, Final
 from msgspec.structs import replace
 
 from streamkit.calls import ToolCall, Usage
-from streamkit.events import BlockEnded, Citation, File, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, LogProbabilities, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.decoding.log_probabilities import openai_log_probabilities
 from streamkit.providers.decoding.openai_errors import ERRORS, error_body
 from streamkit.providers.openai_chat.body import build_completion
 from streamkit.providers.openai_chat.content_blocks import (
@@ -224,9 +225,11 @@ class ChatWriter(Writer):
         """Write a delta of a refusal."""
         self._delta({"refusal": text}, self._logprobs("refusal"))
 
-    def log_probabilities(self, raw: Any) -> None:
-        """Write the log probabilities of the text before, in a chunk without text."""
-        self._delta({"content": ""}, {"logprobs": raw})
+    def log_probabilities(self, event: LogProbabilities) -> None:
+        """Write log probabilities in a chunk without text."""
+        if entries := openai_log_probabilities(event):
+            field = "refusal" if isinstance(event.raw, dict) and event.raw.get("refusal") else "content"
+            self._delta({"content": ""}, {"logprobs": {"content": None, "refusal": None, field: entries}})
 
     def _logprobs(self, name: str) -> Json:
         """Return the log probabilities of a text as a field of the choice of its first chunk."""

@@ -14,12 +14,13 @@ from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Final
 
 from streamkit.calls import CLIENT_TOOL, FinishReason, ToolCall
-from streamkit.events import BlockEnded, Citation, File, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, LogProbabilities, ReasoningKind
 from streamkit.json_text import is_one_object
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.decoding.decoding import compact_json
 from streamkit.providers.decoding.finish_reasons import invert_finish_reasons
+from streamkit.providers.decoding.log_probabilities import openai_log_probabilities
 from streamkit.providers.decoding.openai_errors import ERRORS, error_body
 from streamkit.providers.openai_responses.client_items import client_call_id, is_client_item
 from streamkit.providers.openai_responses.schema import MESSAGE_PHASES, Json
@@ -134,10 +135,12 @@ class _TextWriter(Writer):
         self._open_part(item, "reasoning_text" if kind == "text" else "summary_text")
         self._delta(item, text)
 
-    def log_probabilities(self, raw: Any) -> None:
-        """Keep the log probabilities for the text that follows."""
-        if isinstance(raw, list):
-            self._logprobs += raw
+    def log_probabilities(self, event: LogProbabilities) -> None:
+        """Write log probabilities in a delta without text; before the first text keep them for it."""
+        self._logprobs += openai_log_probabilities(event)
+        item = self._item("message")
+        if self._logprobs and item is not None and item.kind == "output_text":
+            self._delta(item, "")
 
     def _item(self, type: str) -> OpenItem | None:
         """Return the item of the block, or the open one in which the block may be the next part; None if none is."""

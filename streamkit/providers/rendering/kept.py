@@ -16,24 +16,27 @@ This module must not depend on a provider.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from operator import is_
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from streamkit.history.content import CacheMark, Content, TextBlock, ToolResponseBlock, to_contents
 from streamkit.history.input_checks import prepare_contents
 from streamkit.history.repair import HistoryCheck, repair
+from streamkit.ids import TargetIds
 from streamkit.providers.contract.rendered import RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.providers.rendering.conversion import render_messages
 from streamkit.providers.rendering.media import apply_media_policy
-from streamkit.providers.rendering.message_renderer import Json, MessageRenderer
+from streamkit.providers.rendering.message_renderer import Json, MessageIds, MessageRenderer
 from streamkit.providers.requests.request import mark_contents
 from streamkit.values.json_data import copy_json
 
 __all__ = ["Renderings", "render_longer"]
 
+AnyState = TypeVar("AnyState")
 _MOST_KEPT = 4  #: targets of one conversation, such as a provider and its fallbacks
 
 
@@ -108,7 +111,7 @@ class _KeptRendering:
         self._blocks += [content.blocks for content in kept]
         self._copies += [content.blocks.copy() for content in kept]
         changes = [each.copy() for each in self._changes]
-        rendered = self._renderer.fork().render(self._prepare(rest, changes))
+        rendered = _copy_renderer(self._renderer).render(self._prepare(rest, changes))
         rendered.model = self._options.model
         rendered.changes[:0] = [change for each in changes for change in each]
         rendered.request_fields = copy_json(rendered.request_fields)
@@ -122,6 +125,28 @@ class _KeptRendering:
     def _prepare(self, contents: list[Content], changes: list[list[str]]) -> list[Content]:
         supported = apply_media_policy(contents, self._provider, "raise", changes[1])
         return prepare_contents(supported, changes[2], has_plans=self._provider.traits.tool_plans)
+
+
+def _copy_renderer(renderer: MessageRenderer[Any]) -> MessageRenderer[Any]:
+    """Return a renderer that goes on from here by itself; the closed messages are shared with it."""
+    renderer.close_messages(len(renderer.messages) - 1)
+    copied = _copy_state(renderer)
+    for number in range(renderer.closed, len(renderer.messages)):
+        message = renderer.messages[number]
+        copied.messages[number] = {k: v.copy() if type(v) is list else v for k, v in message.items()}
+        copied.members[number] = renderer.members[number].copy()
+    return copied
+
+
+def _copy_state(state: AnyState) -> AnyState:
+    """Return a copy whose lists, dicts, sets and ids are its own, with the same members."""
+    copied = copy(state)
+    for name, value in vars(state).items():
+        if type(value) in (list, dict, set):
+            setattr(copied, name, value.copy())
+        elif isinstance(value, (MessageIds, TargetIds)):
+            setattr(copied, name, _copy_state(value))
+    return copied
 
 
 #: What is kept of one conversation, by target.

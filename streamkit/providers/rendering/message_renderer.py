@@ -10,7 +10,6 @@ content made which message are in these bases. This module depends on no provide
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
@@ -131,26 +130,14 @@ class MessageIds:
 
 Json = dict[str, Any]
 AnyTraits = TypeVar("AnyTraits", bound=Traits)
-AnyState = TypeVar("AnyState")
-
-
-def _fork(state: AnyState) -> AnyState:
-    """Return a copy that goes on by itself: its lists, dicts, sets and ids are its own, with the same members."""
-    forked = copy(state)
-    for name, value in vars(state).items():
-        if type(value) in (list, dict, set):
-            setattr(forked, name, value.copy())
-        elif isinstance(value, (MessageIds, TargetIds)):
-            setattr(forked, name, _fork(value))
-    return forked
 
 
 class MessageRenderer(Generic[AnyTraits]):
     """A rendering of a conversation: the messages so far, the ids in use, and the changes.
 
-    A conversation that grows is rendered as it grows, and its messages at any time are those of a `fork`. So a state
-    that a fork may change is in lists, dicts and sets of values that are replaced and not changed; a message may be
-    changed until it is closed.
+    A conversation that grows is rendered as it grows, and its messages at any time are those of a copy (`kept`). So a
+    state that the copy may change is in lists, dicts and sets of values that are replaced and not changed; a message
+    may be changed until it is closed.
     """
 
     #: the field of a part that is its cache mark
@@ -177,16 +164,6 @@ class MessageRenderer(Generic[AnyTraits]):
     def ids(self) -> MessageIds:
         """The ids of the calls and results."""
         return MessageIds(self.traits, self.options)
-
-    def fork(self) -> MessageRenderer[AnyTraits]:
-        """Return a renderer that goes on from here by itself; the closed messages are shared with it."""
-        self.close_messages(len(self.messages) - 1)
-        forked = _fork(self)
-        for number in range(self.closed, len(self.messages)):
-            message = self.messages[number]
-            forked.messages[number] = {k: v.copy() if type(v) is list else v for k, v in message.items()}
-            forked.members[number] = self.members[number].copy()
-        return forked
 
     def close_messages(self, stop: int) -> None:
         """Give the messages up to this number their final form: all that is in them has been added."""

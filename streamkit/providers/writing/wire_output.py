@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from streamkit.calls import FinishReason, StreamError, ToolCall, Usage
-from streamkit.events import BlockEnded, Citation, File, Finished, ReasoningKind
+from streamkit.events import BlockEnded, Citation, File, Finished, LogProbabilities, ReasoningKind
 from streamkit.providers.contract.error_rules import ErrorRules
 from streamkit.providers.contract.traits import Traits
 from streamkit.providers.writing.call_text import CallText
@@ -340,8 +340,8 @@ class WireOutput:
         """Write a file."""
         self.omit("file", "files were left out: the wire has no field for them")
 
-    def log_probabilities(self, raw: Any) -> None:
-        """Write the log probabilities of a text of the same wire, which has them in this form."""
+    def log_probabilities(self, event: LogProbabilities) -> None:
+        """Write the log probabilities of a text: some wires report them before it, others after it."""
         self.omit("log_probabilities", "log probabilities were left out: the wire has no field for them")
 
     def unknown(self, raw: Any) -> None:

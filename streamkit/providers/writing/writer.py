@@ -336,10 +336,6 @@ def _on_unknown(writer: Writer, event: Unknown) -> None:
     writer.unknown(event.raw)
 
 
-def _on_log_probabilities(writer: Writer, event: LogProbabilities) -> None:
-    writer.omit("log_probabilities", "log probabilities were left out: they have the form of another wire")
-
-
 @dataclass(frozen=True, slots=True)
 class EventRow:
     """What a writer does with one type of event."""
@@ -372,7 +368,7 @@ EVENT_ROWS: Final[dict[type, EventRow | None]] = {
     Finished: EventRow(_on_finish, "choice"),
     Warned: None,
     Failed: EventRow(_on_error, "response"),
-    LogProbabilities: EventRow(_on_log_probabilities),
+    LogProbabilities: EventRow(lambda writer, event: writer.log_probabilities(event), begins=True),
     Unknown: EventRow(_on_unknown, "response"),
     **dict.fromkeys(get_args(ToolEvent)),
 }
