@@ -292,7 +292,7 @@ def to_json(event: Event, *, public: bool = False) -> bytes:
     ``from_json`` restores an equal event, with these exceptions. Values that tools return or servers send, and that
     JSON lacks, become data: tuples and sets lists, bytes base64, dates and decimals text, NaN and the infinities their
     names, integers of more than 4300 digits and keys text, other objects their text. ``ToolResult.exception`` is left
-    out, and what only a writer of the same wire reads: ``File.raw`` and ``ServerTool.raw``, whose data the event has
+    out, and the provider's own forms: ``File.raw`` and ``ServerTool.raw``, whose data the event has
     anyway, and ``ResponseStarted.metadata``, in which OpenAI repeats the instructions and tools of the request.
 
     Args:

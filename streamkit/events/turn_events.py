@@ -241,7 +241,7 @@ class Compaction(BaseEvent, frozen=True, gc=False, tag="compaction"):
 class File(BaseEvent, frozen=True, gc=False, tag="file"):
     """An image, audio or other file that the model generated: base64 in ``data``, or an address in ``url``.
 
-    ``raw`` is the provider's own part, for a writer of the same wire. ``to_json`` leaves it out: it has the data again.
+    ``raw`` is the provider's own part. ``to_json`` leaves it out: it has the data again.
     """
 
     type: ClassVar[Literal["file"]] = "file"

@@ -48,8 +48,6 @@ __all__ = ["WireRelay"]
 _NO_CONTENT = frozenset(
     {BlockStarted, BlockEnded, ResponseStarted, ToolCallEnd, ToolCallReady, Unknown, UsageReport, Warned}
 )
-
-
 _sequence_numbers = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})').findall
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
 
@@ -80,7 +78,6 @@ class WireRelay:
     ) -> None:
         self._turn = turn
         self._is_whole = is_whole
-        self._chunks: list[tuple[bytes, Json, Sequence[Event]]] = []  # of a response that is not streamed
         self._provider = provider
         self._writer = writer
         self._traits = writer.traits
@@ -116,7 +113,6 @@ class WireRelay:
             data: the input.
         """
         if self._is_whole:
-            self._collect()
             return None
         frames, self._provider.frames = self._provider.frames, []
         if not self._has_begun and not self._is_stream():
@@ -174,22 +170,18 @@ class WireRelay:
             parts.append(b"\n]\n")
         return b"".join(parts)
 
-    def _collect(self) -> None:
-        """Keep the frames of the last input for the body of a response that is not streamed."""
-        frames, self._provider.frames = self._provider.frames, []
-        for name, payload, events, _ in frames:
-            if (chunk := _decode(payload)) is not None:
-                self._chunks.append((name, chunk, events))
-
     def _body(self) -> bytes | None:
         """Return the body that the chunks build; None if it is not the response of the turn, and must be translated.
 
         The writer builds it as of chunks of its own, so all of their fields are in it. Of chunks that the writer never
         makes it may be another response.
         """
-        starts = [event for _, _, events in self._chunks for event in events if isinstance(event, ToolCallStart)]
+        frames = self._provider.frames
+        starts = [event for frame in frames for event in frame.events if isinstance(event, ToolCallStart)]
         chunks: list[Json] = []
-        for name, chunk, events in self._chunks:
+        for name, payload, events, _ in frames:
+            if (chunk := _decode(payload)) is None:
+                continue
             refs = [event.call for event in events if isinstance(event, (ToolCallStart, ToolCallDelta))]
             self._change(chunk, starts, refs)
             chunks.append({name.decode(errors="ignore"): chunk} if self._traits.framing == "event_stream" else chunk)
@@ -215,7 +207,7 @@ class WireRelay:
         if self._has_end and self._turn.error is not None:
             return  # the error comes instead
         chunk: Any = None
-        self._plain_change = (b"", b"")
+        self._plain_change = None if self._places.item_id else (b"", b"")
         is_content, has_calls, has_usage = False, False, False
         for event in events:
             has_calls = has_calls or isinstance(event, (ToolCallStart, ToolCallDelta))

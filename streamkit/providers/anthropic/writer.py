@@ -252,7 +252,7 @@ class AnthropicWriter(SequentialWriter):
         """Write the start of a ``tool_use`` block and its first delta, which is empty, as the API sends it."""
         block: Json = {"type": "tool_use", "id": call.id, "name": call.ref.name, "input": {}}
         own = self._own_state or {}
-        fields = {name: own[name] for name in _CALL_FIELDS if name in own} | call.metadata
+        fields = {name: own[name] for name in _CALL_FIELDS if name in own}
         self._call_index = self._start({**fields, **block} if fields.keys() & block.keys() else {**block, **fields})
         self.write_arguments(call, "")
 

@@ -368,16 +368,15 @@ class ResponsesWriter(_TextWriter):
         """Write the start of a call's item."""
         self.close_item()
         own = self._own_state or {}
-        asked = own.get("item") or call.metadata.get("item")
+        asked = own.get("item")
         if isinstance(asked, dict) and is_client_item(asked) and client_call_id(asked):
             call.item = asked
             return
-        if (tool := call.metadata.get(CLIENT_TOOL)) is not None:
-            call.item = client_tool_call(tool, call, self.new_id("tsc"))
+        if call.client_tool is not None:
+            call.item = client_tool_call(call.client_tool, call, self.new_id("tsc"))
             return
         prefix = "ctc" if call.ref.kind == "custom" else "fc"
-        fields = {name: value for name, value in call.metadata.items() if name not in ("item_id", "status")}
-        call.item = call_item(call, own.get("item_id") or self.new_id(prefix), {**fields, **own})
+        call.item = call_item(call, own.get("item_id") or self.new_id(prefix), own)
         field, _ = argument_names(call)
         call.position = self.add_item(call.item, {field: "", "status": "in_progress"})
 
@@ -399,7 +398,7 @@ class ResponsesWriter(_TextWriter):
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the whole arguments of a call and the end of its item."""
         if call.position is None:
-            if CLIENT_TOOL in call.metadata:
+            if call.client_tool is not None:
                 arguments = final.arguments if isinstance(final.arguments, dict) else final.arguments_text
                 call.item["arguments"] = arguments
             if final.state == "incomplete":  # it has no end

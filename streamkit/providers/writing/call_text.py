@@ -34,12 +34,12 @@ class CallText:
         "_scanned",
         "_scanner",
         "_size",
+        "client_tool",
         "ended",
         "id",
         "index",
         "is_replaced",
         "item",
-        "metadata",
         "namespace",
         "position",
         "ready",
@@ -53,7 +53,7 @@ class CallText:
         self.index: int = index
         # the group of tools that its tool belongs to; None if there is none or it is not known yet
         self.namespace: str | None = None
-        self.metadata: dict[str, Any] = {}  # the wire's own fields of the call's start, if the call is of the same wire
+        self.client_tool: Any = None  # the declaration of a tool of the client's own provider
         self.item: dict[str, Any] = {}  # the wire's own item of the call, where it has one
         self.position: int | None = None  # the place of that item in the output; None before it is sent
         self.ended: bool = False  # the call's end was reported

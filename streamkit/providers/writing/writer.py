@@ -195,8 +195,7 @@ class Writer(WireOutput):
     def _call_start(self, event: ToolCallStart) -> None:
         call = self._new_call(event.call)
         call.namespace = event.namespace
-        if CLIENT_TOOL in event.metadata:  # of the client's own provider
-            call.metadata = {CLIENT_TOOL: event.metadata[CLIENT_TOOL]}
+        call.client_tool = event.metadata.get(CLIENT_TOOL)
         self.start_call(call)
 
     def _new_call(self, ref: CallRef) -> CallText:
