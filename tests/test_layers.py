@@ -112,6 +112,18 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     assert import_circles(imports) == set()
 
 
+def test_folders_do_not_import_each_other() -> None:
+    """The modules that lie in a folder itself count, without what its ``__init__`` gathers."""
+    graph = grimp.build_graph("streamkit", include_external_packages=False)
+    packages = {module for module in graph.modules if graph.find_children(module)}
+    folders = {
+        (module.rpartition(".")[0], imported if imported in packages else imported.rpartition(".")[0])
+        for module in graph.modules - packages - {"streamkit.__main__"}
+        for imported in graph.find_modules_directly_imported_by(module)
+    }
+    assert [(one, other) for one, other in sorted(folders) if one < other and (other, one) in folders] == []
+
+
 def possessive_patterns(source: str) -> list[str]:
     """Return the strings of a module that ``re`` would parse as a possessive repeat or an atomic group."""
     constants = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]

@@ -17,7 +17,7 @@ import streamkit
 from streamkit import Turn, read
 from streamkit.bridges.run_store import RunStore
 from streamkit.cli import main
-from streamkit.gateway.database_store import DatabaseStore
+from streamkit.gateway.stores.database_store import DatabaseStore
 from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
 from streamkit.gateway.tap.relay import Relay
 from streamkit.testing import record

@@ -113,7 +113,7 @@ class Accumulator:
                 if self._refused_choice is None:
                     nothing = Limits(calls=0, text=0)
                     refused = Accumulator(self.state.provider_name, self.state.traits, limits=nothing)
-                    self._refused_choice = refused.first_choice
+                    self._refused_choice = Choice(refused.state, MAX_CHOICES)
                 return self._refused_choice
             choice = others[index] = Choice(self.state, index)
             self.state.other_texts += (choice.join_parts,)

@@ -100,7 +100,7 @@ class ToolCallBuilder:
         "ref",
         "repeated_size",
         "restart_offset",
-        "restated_text",
+        "restated",
         "state",
         "unkeyed",
         "warnings",
@@ -118,7 +118,7 @@ class ToolCallBuilder:
         self.is_end_emitted: bool = False
         self.is_final: bool = False  # it is ready: from then on only metadata is added
         self.deltas_match_text: bool = True  # the emitted deltas add up to the text in force
-        self.restated_text: str | None = None  # the text that was emitted in place of the deltas
+        self.restated: tuple[str, int] | None = None  # the text emitted in place of the deltas, and their characters
         self.message: Any = None  # the provider's own, as the parser passed it last
         self.metadata: dict[str, Any] = {}
         self.warnings: tuple[StreamWarning, ...] = ()

@@ -212,7 +212,7 @@ class ReadyCalls(ChoiceBlocks):
             if parsed.warning is not None:
                 code, message = parsed.warning
                 self.warn_call(call, cast("TurnWarningCode", code), message)
-                if parsed.text not in (call.valid_text, call.restated_text):
+                if parsed.text != call.valid_text and (parsed.text, call.size) != call.restated:
                     call.deltas_match_text = False
             if parsed.duplicate_key is not None:
                 message = f"the arguments have the key {parsed.duplicate_key[:80]!r} twice; the last value counts"
@@ -220,7 +220,7 @@ class ReadyCalls(ChoiceBlocks):
         if not call.deltas_match_text and call.ref is not None:
             call.deltas_match_text = True
             text = call.valid_text if parsed is None else parsed.text
-            call.restated_text = text
+            call.restated = text, call.size
             self._state.events.append(ArgumentsRestated(call.ref, text, self.index))
         return parsed
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from streamkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from streamkit.calls import Usage
     from streamkit.reading.turn import Turn
 
-__all__ = ["cost"]
+__all__ = ["cost", "list_price", "reported_cost"]
 
 
 def cost(turn: Turn) -> float:
@@ -66,3 +67,22 @@ def cost(turn: Turn) -> float:
                 reasons.append(str(error))
     reason = "; ".join(reasons) or "it names no model: pass model= to run_loop or Turn"
     raise UsageError(f"the turn of {turn.provider.name} at {endpoint} has no price: {reason}")
+
+
+def reported_cost(usage: Usage | None) -> float | None:
+    """Return the cost that the provider itself reports with the usage; None if it reports none.
+
+    OpenRouter does, in dollars: https://openrouter.ai/docs/use-cases/usage-accounting.
+    """
+    value = usage.raw.get("cost") if usage is not None and isinstance(usage.raw, dict) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def list_price(turn: Turn) -> float | None:
+    """Return the list price of a closed turn in dollars; None without usage, without a known price or the extra."""
+    if turn.usage is None:
+        return None
+    try:
+        return round(cost(turn), 6)
+    except (UsageError, ModuleNotFoundError):
+        return None

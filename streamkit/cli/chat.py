@@ -345,7 +345,7 @@ async def ask(call: ToolCall) -> Approval:
 
 
 def format_question(call: ToolCall) -> str:
-    """Return the question, with the arguments, since a user must see what they approve.
+    """Return the question, with the arguments, since a user must see them before they approve.
 
     Characters that a terminal does not show as such (escape sequences, line ends, direction marks) are escaped as in
     JSON, and so are long runs of spaces, which would move what follows to another line: the model must not be able to

@@ -270,7 +270,7 @@ STREAM_WIRES = ("anthropic", "gemini", "openai_chat")
 
 
 async def run_streams(console: Console, is_live: bool) -> list[str]:
-    """Read three streams at once and run their calls, two at a time; return what differs between their results."""
+    """Read three streams at once and run their calls, two at a time; return the differences of their results."""
     import anyio
     import httpx
 

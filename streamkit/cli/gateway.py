@@ -408,7 +408,7 @@ async def _serve(
     from streamkit.cli.upstream_client import ask_over_http, list_over_http, open_client
     from streamkit.gateway import Gateway, Upstream
     from streamkit.gateway.logs import log_exchange
-    from streamkit.gateway.store import StoreUnavailable
+    from streamkit.gateway.stores.store import StoreUnavailable
 
     async with open_client() as client:
         asked = []

@@ -96,11 +96,11 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     @property
     def is_serving(self) -> bool:
-        """Whether a request is served whose response has not ended."""
+        """Whether a request is served and its response has not ended."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Read data; refuse a request whose head, or whatever comes instead of its body, is too long."""
+        """Read data; refuse a request if its head, or anything in place of its body, is too long."""
         if self._overhead is not None:
             self._overhead += len(data)
         if not self.is_serving:
@@ -169,7 +169,7 @@ class JoinedHeadProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 
 class _JoinedHeadTransport:
-    """A transport whose writes of a head wait for the next write, at most until the event loop has control."""
+    """A transport that keeps a head until the next write, at most until the event loop has control."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
@@ -196,6 +196,6 @@ class _JoinedHeadTransport:
             self._write(data)
 
     def close(self) -> None:
-        """Close the connection after what was written."""
+        """Close the connection after all writes."""
         self._flush()
         self._transport.close()

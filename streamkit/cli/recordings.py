@@ -37,7 +37,7 @@ class NotAStreamError(Exception):
 
 
 def add_provider_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--provider``, for recordings whose provider is not detected."""
+    """Add ``--provider``, for recordings of a provider that is not detected."""
     parser.add_argument(
         "--provider",
         default=AUTO,

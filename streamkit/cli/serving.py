@@ -258,7 +258,7 @@ class _LogHandler(logging.Handler):
 
 @contextmanager
 def logged(notes: Notes, *, as_json: bool) -> Iterator[Callable[[str], None]]:
-    """Write the log of a gateway and of its server; yield what reports a line of the command in the same form."""
+    """Write the log of a gateway and of its server; yield the function that reports a line in the same form."""
     from streamkit.gateway.logs import LogFormatter
 
     handler = _LogHandler(notes, as_json=as_json)

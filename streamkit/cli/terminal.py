@@ -167,7 +167,7 @@ class ProtectedStream(io.TextIOBase):
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
-        """How the output encodes what its encoding has not."""
+        """How the output encodes characters that its encoding has not."""
         return getattr(self.raw, "errors", None)
 
     @property

@@ -1,4 +1,4 @@
-"""The HTTP client of ``streamkit gateway``: aiohttp, whose parser of HTTP is compiled.
+"""The HTTP client of ``streamkit gateway``: aiohttp, which has a compiled parser of HTTP.
 
 With it a frame costs the gateway a half (read by itself) to a quarter (read with others) of what it costs with httpx:
 ``python -m benchmarks gateway``. httpx gives the certificates, so that all commands trust the same ones.
@@ -102,7 +102,7 @@ _is_kept = ContextVar("_is_kept", default=False)
 
 
 class _Connector(aiohttp.TCPConnector):
-    """A connector without a limit that says whether a connection has served a request before (``_is_kept``).
+    """A connector without a limit that records whether a connection has served a request before (``_is_kept``).
 
     aiohttp's traces say it too, and make a dozen objects for a request.
     """

@@ -13,10 +13,8 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
 4. `replies`: errors in the client's wire; `model_lists`: the models that clients can list.
-5. `store`: where the state of calls and responses are kept for later requests, in memory, or in `database_store` and
-   `redis_store`; `stored_responses`, `passed_on`: what the wires have beside a single request.
-6. `logs`, `metrics`: lines and figures about requests. `operation`: whether the gateway lives and takes requests;
-   `store_address`: the store of an address.
+5. `stores`: where the state of calls and responses are kept for later requests; `passed_on`: requests that are no turn.
+6. `logs`, `metrics`: lines and figures about requests. `operation`: whether the gateway lives and takes requests.
 7. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
 
 `tap` shows the traffic that an observer sees.
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from streamkit.gateway.bodies import GatewayLimits
     from streamkit.gateway.logs import LogFormatter, log_exchange
     from streamkit.gateway.routing import Cooldowns
-    from streamkit.gateway.store import MemoryStore, Store
+    from streamkit.gateway.stores.store import MemoryStore, Store
     from streamkit.gateway.upstream import Ask, Exchange, Observer, Upstream, UpstreamRequest
 
 __all__ = [
@@ -66,7 +64,7 @@ _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extr
         "bodies": "GatewayLimits",
         "logs": "LogFormatter log_exchange",
         "routing": "Cooldowns",
-        "store": "MemoryStore Store",
+        "stores.store": "MemoryStore Store",
     },
 )
 

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from streamkit.errors import UsageError
-from streamkit.gateway.store import OwnEntries, Store
+from streamkit.gateway.stores.store import OwnEntries, Store
 from streamkit.gateway.upstream import Exchange
 from streamkit.values.redaction import log_failure, redact
 
@@ -86,7 +86,7 @@ class ClientKey:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who has sent a request: the key, and what the gateway has stored for it."""
+    """The sender of a request: the key, and its entries in the store."""
 
     key: ClientKey
     entries: OwnEntries
@@ -143,7 +143,7 @@ def _read_table(table: Any, others: Sequence[ClientKey]) -> ClientKey:
 
 
 class Access:
-    """Who may ask, and for what: everybody, clients with the only *key*, or with one of the file at *path*.
+    """The check of clients: all may ask, those with the only *key*, or with one of the file at *path*.
 
     Raises:
         UsageError: see `read_keys`; or there are both a key and a file.
@@ -162,7 +162,7 @@ class Access:
         self.reload()
 
     def reload(self) -> None:
-        """Read the file again; if it is wrong (a ``UsageError``), the keys stay as they are."""
+        """Read the file again; if it is wrong (a ``UsageError``), the keys do not change."""
         if self._path is not None:
             self._keys = read_keys(self._path)
 

@@ -1,4 +1,4 @@
-"""``Gateway``, the ASGI application, and the service of a request: what refuses it, which upstream is asked, its end.
+"""``Gateway``, the ASGI application, and the service of a request: refusals, upstreams, its end.
 
 ``Service`` is one request, read from top to bottom: the replies that need no body, the body, the upstreams in order,
 the first response that one gives, and what fails. One task serves a request. Another one sends heartbeats until the
@@ -37,9 +37,9 @@ from streamkit.gateway.operation import Observe, Operation, find_cost, known_pri
 from streamkit.gateway.passed_on import PASSED_ON, find_path, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
-from streamkit.gateway.store import MemoryStore, OwnEntries, Store, StoreUnavailable
-from streamkit.gateway.store_address import open_store
-from streamkit.gateway.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
+from streamkit.gateway.stores.store import MemoryStore, OwnEntries, Store, StoreUnavailable
+from streamkit.gateway.stores.store_address import open_store
+from streamkit.gateway.stores.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.strictness import meaning_changes
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange
@@ -182,7 +182,7 @@ class Gateway:
         await self._operation.start()
 
     def reload_keys(self) -> None:
-        """Read the file of keys again; if it is wrong, the keys stay as they are.
+        """Read the file of keys again; if it is wrong, the keys do not change.
 
         Raises:
             UsageError: see ``access.read_keys``.
@@ -354,7 +354,7 @@ class Service:
         return self._exchange.disconnected
 
     async def _respond(self, ask: Callable[[Any], Awaitable[None]], body: Any) -> None:
-        """Ask upstreams, and send what fails; record how the response ended."""
+        """Ask upstreams, and send failures; record how the response ended."""
         gateway, exchange = self._gateway, self._exchange
         try:
             await ask(body)

@@ -27,8 +27,8 @@ from streamkit.errors import UsageError
 from streamkit.events import Event, Failed, Reasoning, ResponseStarted, TurnEvent, UsageReport
 from streamkit.gateway.bodies import LARGE, run_in_thread
 from streamkit.gateway.routes import Route, client_provider
-from streamkit.gateway.store import OwnEntries, StoreUnavailable
-from streamkit.gateway.stored_responses import add_response, encode_items, refuse_references_to_openai
+from streamkit.gateway.stores.store import OwnEntries, StoreUnavailable
+from streamkit.gateway.stores.stored_responses import add_response, encode_items, refuse_references_to_openai
 from streamkit.gateway.translation.call_restorer import CallRestorer
 from streamkit.gateway.translation.opaque_state import StateCarrier
 from streamkit.gateway.translation.state_restorer import restore_state
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from streamkit.gateway.translation.wire_relay import WireRelay
 
 __all__ = ["Attempt", "Conversion"]
-
 
 _LONGEST = 64 * 1024 * 1024  # bytes of a response that are kept until its end; more are refused as they come
 
@@ -292,7 +291,7 @@ class Attempt:
         return {**limits, **request_id, "x-streamkit-changes": str(len(self.changes))}
 
     async def _store(self, conversion: Conversion, is_large: bool) -> None:
-        """Store what later requests of the client need of a complete response, before the client has its end."""
+        """Store a complete response for later requests of the client, before the client has its end."""
         writer = conversion.writer
         states: dict[str, bytes] = {}
         for call, state in conversion.kept:
@@ -389,20 +388,6 @@ class Conversion:
         writer: the writer of the client's response.
     """
 
-    __slots__ = (
-        "_carrier",
-        "_has_started",
-        "_keeps_calls",
-        "_restorer",
-        "_shown_kind",
-        "_shows_model",
-        "_upstream",
-        "kept",
-        "output",
-        "turn",
-        "writer",
-    )
-
     def __init__(
         self,
         upstream: Upstream,
@@ -450,7 +435,11 @@ class Conversion:
         self._keeps_calls = keeps_calls
         self.output: Writer | WireRelay = writer
         if recorded is not None:
-            wrap = partial(_wrap_value, self.turn.origin, state.keys[0])
+            origin, key = self.turn.origin, state.keys[0]
+
+            def wrap(value: dict[str, Any]) -> str:
+                return wrap_state(UpstreamState(origin, "value", value), key)
+
             shown = None if self._shows_model else request.settings.model
             relay = partial(WireRelay, self.turn, recorded, writer, wrap, model=shown, usage_chunk=usage_chunk)
             self.output = relay(is_whole=not request.stream)
@@ -496,10 +485,6 @@ class Conversion:
         if error.kind == "transport_error":  # its text, which the log has, names the host, the port and the client
             message, raw = NO_CONNECTION, None
         return structs.replace(event, error=structs.replace(error, message=message, raw=raw))
-
-
-def _wrap_value(origin: dict[str, str], key: bytes, value: dict[str, Any]) -> str:
-    return wrap_state(UpstreamState(origin, "value", value), key)
 
 
 def _clean_data(value: Any, clean: Callable[[str], str]) -> Any:

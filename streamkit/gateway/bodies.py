@@ -190,7 +190,7 @@ class Body:
             raise BodyRefused(503, "this gateway holds as many bodies as it may", {"retry-after": "1"})
 
     def _displace(self) -> None:
-        """Stop the reading of this body, whose request ends when its task has control."""
+        """Stop the reading of this body; its request ends when its task has control."""
         self._bodies.read_size -= self._bodies.reading.pop(self)
         assert self._scope is not None  # noqa: S101 - it is being read
         self._scope.cancel()
@@ -209,7 +209,7 @@ class Body:
 
 
 async def run_in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
-    """Return what a function returns in one of the worker threads for large bodies."""
+    """Call a function in one of the worker threads for large bodies; return its result."""
     try:
         threads = _threads.get()
     except LookupError:

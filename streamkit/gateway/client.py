@@ -127,7 +127,7 @@ class ClientStream:
     async def wait_for_disconnect(
         self, receive: Receive, interval: float | None, describe: Callable[[], tuple[Mapping[str, str], bytes]]
     ) -> None:
-        """Return when the client disconnects, or when the server says that the response has ended.
+        """Return when the client disconnects, or when the server reports the end of the response.
 
         Until then a heartbeat is sent after each interval in which nothing was sent.
 

@@ -10,7 +10,7 @@ from streamkit.gateway.access import Access
 from streamkit.gateway.bodies import Bodies, GatewayLimits
 from streamkit.gateway.model_lists import ModelLists
 from streamkit.gateway.routing import Cooldowns, Router
-from streamkit.gateway.store import OwnEntries, Store
+from streamkit.gateway.stores.store import OwnEntries, Store
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Observer, Upstream
 from streamkit.reading.turn import Turn

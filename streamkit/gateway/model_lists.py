@@ -39,7 +39,7 @@ class ModelLists:
         self._listed: dict[int, tuple[float, Sequence[str]]] = {}  # by position, with the time
 
     async def load(self) -> list[str]:
-        """Return `names` after asking the upstreams whose lists are too old."""
+        """Ask upstreams again for lists that are too old; return `names`."""
         async with anyio.create_task_group() as tasks:
             for position, upstream in enumerate(self._upstreams):
                 asked = self._listed.get(position)
@@ -58,7 +58,7 @@ class ModelLists:
 
     @property
     def names(self) -> list[str]:
-        """The names that clients can list, each once: those without a pattern, and what is known of the lists."""
+        """The names that clients can list, each once: those without a pattern, and those of the known lists."""
         names: dict[str, None] = {}
         for position, upstream in enumerate(self._upstreams):
             _, listed = self._listed.get(position, (0.0, ()))

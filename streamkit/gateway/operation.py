@@ -1,4 +1,4 @@
-"""What runs a gateway looks at: whether it lives and takes requests, its metrics, and what responses have cost.
+"""The operation of a gateway: whether it lives and takes requests, its metrics, and the cost of responses.
 
 The paths ``/health`` and ``/ready`` need no key, since load balancers and Kubernetes send none, and ask neither an
 upstream nor a store that has responded once: what the gateway can do without must not take all of its workers out of
@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from streamkit.errors import UsageError
 from streamkit.gateway.gateway_state import GatewayState, Price
-from streamkit.gateway.store import StoreUnavailable
+from streamkit.gateway.stores.store import StoreUnavailable
 from streamkit.gateway.upstream import Exchange
 from streamkit.reading.turn import Turn
 from streamkit.values.redaction import log_failure
@@ -67,7 +67,7 @@ class Operation:
         return JSONResponse({"status": "ok" if path == "/health" else "ready"})
 
     def _expose_metrics(self, scope: Scope) -> Response:
-        """Return the metrics to a client that may read them: they name the models and the keys, and what they cost."""
+        """Return the metrics to a client that may read them: they name the models, the keys and their costs."""
         if self._metrics is None:
             return JSONResponse({"error": "this gateway has no metrics: Gateway(metrics=True), or --metrics"}, 404)
         access = self._state.access
@@ -106,7 +106,7 @@ class Operation:
 
 
 async def observe_exchange(observe: Observe, exchange: Exchange) -> None:
-    """Call a hook with an exchange whose response was sent. What it raises is logged, and nothing else."""
+    """Call a hook with an exchange after its response was sent. Its exceptions are logged, and nothing else."""
     try:
         answer = observe(exchange)
         if isawaitable(answer):
@@ -119,15 +119,15 @@ async def observe_exchange(observe: Observe, exchange: Exchange) -> None:
 
 
 def known_price(turn: Turn) -> float | None:
-    """Return what the provider reports as the cost of a response, else its list price by the extra ``prices``."""
-    from streamkit.gateway.tap.observed_exchange import list_price, reported_cost
+    """Return the cost of a response that the provider reports, else its list price by the extra ``prices``."""
+    from streamkit.bridges.prices import list_price, reported_cost
 
     reported = reported_cost(turn.usage)
     return list_price(turn) if reported is None else reported
 
 
 def find_cost(price: Price, turn: Turn) -> float | None:
-    """Return the cost of a response, None if it is not known. What *price* raises beside a UsageError is logged."""
+    """Return the cost of a response, None if it is not known. Exceptions of *price* beside a UsageError are logged."""
     try:
         return None if turn.usage is None else price(turn)
     except UsageError:

@@ -225,7 +225,7 @@ def _paths_below(path: str, mounted_at: str) -> Iterator[str]:
 
 
 def client_provider(route: Route, upstream: Provider | None = None) -> Provider:
-    """Return the provider whose form a client's request and its response have.
+    """Return the provider that defines the form of a client's request and its response.
 
     A client of the upstream's own wire is read in the upstream's dialect, so that fields that only this dialect has
     arrive there, unless the client is known to read another one alone.

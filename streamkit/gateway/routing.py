@@ -210,7 +210,7 @@ class Cooldowns:
             del self.failures[next(iter(self.failures))]
 
     def error(self, candidates: Sequence[Candidate]) -> StreamError:
-        """Return an error for a client whose upstreams are all left alone: that of the one that is asked soonest."""
+        """Return the error for a client if all upstreams are left alone: that of the one that is asked soonest."""
         first = min((each for each in candidates if each.key in self.failures), key=self.wait)
         error, seconds = self.failures[first.key].error, max(1, math.ceil(self.wait(first)))
         name = providers.get(first.upstream.provider).name

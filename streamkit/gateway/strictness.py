@@ -1,4 +1,4 @@
-"""Which changes of a request leave its meaning: what the model is asked, with what, and what it may do.
+"""Which changes of a request leave its meaning: the question, its material, and the actions that are allowed.
 
 A strict gateway refuses a request with any other change (docs/rules.md, "A strict gateway"). The changes are sentences,
 so the harmless ones are patterns of sentences here; a sentence that none of them matches changes the meaning. This

@@ -1,4 +1,4 @@
-"""What a part of a message says, as the text that a provider gets which has no field for it.
+"""Texts in place of parts of a message, for providers that have no field for them.
 
 The parts of all wires use few names for what a model reads: a title, a context, texts, the id of a stored file. The
 names are searched for in the order of `_NAMES`, so a new type of part has words as well. Data, such as base64, is none.

@@ -239,11 +239,12 @@ class Growing(Generic[T]):
         """Find the beginning of a value; return the offset to go on at."""
         if self._lead is not None:
             stop = _LEAD.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
-            if stop == len(text) and stop - at < _LONGEST_LEAD:
+            is_short = stop - at < _LONGEST_LEAD
+            if stop == len(text) and is_short:
                 self._lead = text[at:]
                 return stop
             self._lead = None
-            at = stop
+            at = stop if is_short else at  # a longer one is text, whichever delta brought its end
             if text[at : at + 1] in self._scalars and at < len(text):
                 self._begin()
                 return at

@@ -16,8 +16,8 @@ from gateway.gateway_clients import CITY, QUESTION, Json, read_turn
 from gateway.gateway_server import Target, serve_gateway
 
 from streamkit.gateway import Exchange, GatewayLimits, attempt
-from streamkit.gateway.store import MemoryStore, OwnEntries
-from streamkit.gateway.stored_responses import (
+from streamkit.gateway.stores.store import MemoryStore, OwnEntries
+from streamkit.gateway.stores.stored_responses import (
     ReferenceNotFound,
     References,
     ReferencesTooLarge,

@@ -25,7 +25,7 @@ from gateway.three_rounds import (
 )
 
 from streamkit.gateway import Exchange, attempt
-from streamkit.gateway.store import MemoryStore
+from streamkit.gateway.stores.store import MemoryStore
 from streamkit.gateway.translation import stored_state
 from streamkit.gateway.translation.stored_state import AlikeNames
 from streamkit.history import Content

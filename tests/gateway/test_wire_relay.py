@@ -402,6 +402,114 @@ def test_an_error_in_the_stream_is_without_secrets_and_has_its_details() -> None
     assert response.content.endswith(b"}\n\n")
 
 
+#: A call that is cut off, and the frame that ends the response all the same.
+CUT_CALLS = {
+    "openai_chat": (events(chat(call(0, "a", "weather", '{"ci'))), events("[DONE]")),
+    "anthropic": (
+        events(
+            {"type": "message_start", "message": {"id": "x", "model": "m", "usage": {}}},
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "tool_use", "id": "t", "name": "weather", "input": {}},
+            },
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{"}},
+            name=True,
+        ),
+        events({"type": "message_stop"}, name=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("provider", CUT_CALLS)
+def test_an_error_that_the_end_reveals_comes_instead_of_the_terminator(provider: str) -> None:
+    """Clients stop reading at the terminator, and would take half a call for a whole one."""
+    start, end = CUT_CALLS[provider]
+    response, _, report = relayed(provider, [start, end])
+    assert report.error is not None
+    assert end not in response.content
+    assert b'"error"' in frames_of(provider, response.content)[-1][1]
+
+
+@pytest.mark.parametrize("provider", ["openai_chat", "anthropic"])
+def test_a_terminator_within_a_text_is_none(provider: str) -> None:
+    if provider == "openai_chat":
+        sent, end = events(chat({"content": "[DONE]"}, "stop")), events("[DONE]")
+    else:
+        stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "new": "message_stop"}
+        sent = HALVES["anthropic"] + events({"type": "content_block_stop", "index": 0}, stop, name=True)
+        end = events({"type": "message_stop"}, name=True).replace(b': "', b':"')
+    assert relayed(provider, [sent])[0].content == sent + end
+
+
+def test_a_block_after_the_finish_keeps_its_order() -> None:
+    def block(index: int) -> list[Json]:
+        return [
+            {"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": "hi"}},
+            {"type": "content_block_stop", "index": index},
+        ]
+
+    start = {"type": "message_start", "message": {"id": "x", "model": "m", "usage": {}}}
+    finish = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
+    stop = {"type": "message_stop"}
+    response, _, _ = relayed("anthropic", [events(start, *block(0), finish, *block(1), stop, name=True)])
+    received = [json.loads(data) for _, data in frames_of("anthropic", response.content)]
+    assert [each for each in received if each != finish] == [start, *block(0), *block(1), stop]
+    assert finish in received
+
+
+def test_an_error_continues_the_numbers_of_the_events() -> None:
+    """OpenAI numbers the events of a response one after the other, and clients resume after such a number."""
+    numbered = [
+        {**json.loads(data), "sequence_number": number}
+        for number, (_, data) in enumerate(frames_of("openai_responses", HALVES["openai_responses"]), 5)
+    ]
+    response, _, _ = relayed("openai_responses", [events(*numbered, name=True)])
+    received = [json.loads(data)["sequence_number"] for _, data in frames_of("openai_responses", response.content)]
+    assert received == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("space", ["", " ", "  ", "\n\t "])
+def test_what_must_change_is_found_in_json_of_any_form(space: str) -> None:
+    colon = f"{space}:{space}"
+    texts = [
+        json.dumps(chunk, separators=(",", colon))
+        for chunk in (chat({**call(0, "a", "weather", "{}"), "reasoning_opaque": "secret"}), chat({}, "stop"))
+    ]
+    sent = "".join("data: {}\n\n".format(text.replace("\n", "\ndata: ")) for text in [*texts, "[DONE]"]).encode()
+    received = chunks_of(relayed("openai_chat", [sent], {"*": "another"}, model="mine")[0])
+    assert {chunk["model"] for chunk in received} == {"mine"}
+    assert is_wrapped_state(received[0]["choices"][0]["delta"]["reasoning_opaque"])
+    assert received[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_plain_deltas_have_the_clients_name_of_the_model() -> None:
+    texts = ["a", "m", '"model": "m"', 'x"model":"m"', "\\", "end"]
+    parts = [events({**chat({"content": text}), "model": "m"}) for text in texts]
+    last = events(chat({}, "stop"), "[DONE]")
+    response, _, _ = relayed("openai_chat", [*parts, last], {"*": "another"}, model="mine")
+    received = chunks_of(response)
+    assert [chunk["choices"][0]["delta"].get("content") for chunk in received] == [*texts, None]
+    assert {chunk["model"] for chunk in received} == {"mine"}
+
+
+def test_plain_deltas_of_items_have_the_ids_of_the_gateway() -> None:
+    start, added, _ = [json.loads(data) for _, data in frames_of("openai_responses", HALVES["openai_responses"])]
+    texts = ["a", "i", '"item_id": "i"', "b", "c"]
+    deltas = [
+        {"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "content_index": 0, "delta": text}
+        for text in texts
+    ]
+    numbered = [{**each, "sequence_number": number} for number, each in enumerate([start, added, *deltas])]
+    response, _, _ = relayed("openai_responses", [events(each, name=True) for each in numbered])
+    received = [json.loads(data) for _, data in frames_of("openai_responses", response.content)]
+    shown = [each for each in received if each["type"] == "response.output_text.delta"]
+    assert [each["delta"] for each in shown] == texts
+    assert {each["item_id"] for each in shown} == {received[1]["item"]["id"]}
+    assert [each["sequence_number"] for each in received] == list(range(len(received)))
+
+
 def test_a_document_instead_of_a_stream_is_translated() -> None:
     message = {"role": "assistant", "content": "whole"}
     body = {

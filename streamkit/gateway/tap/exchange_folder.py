@@ -82,7 +82,7 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
 
 
 def read_facts(file: Path) -> ExchangeFacts:
-    """Return the facts in a file, which may come from somebody else.
+    """Return the facts in a file, which another program may have written.
 
     Raises:
         OSError: the file cannot be read.

@@ -18,9 +18,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from streamkit.bridges.prices import cost
-from streamkit.calls import StreamError, Usage
-from streamkit.errors import UsageError
+from streamkit.bridges.prices import list_price, reported_cost
+from streamkit.calls import StreamError
 from streamkit.events import TurnEvent, to_json
 from streamkit.framing import DEFAULT_LIMIT, Frame
 from streamkit.gateway.tap.display_text import (
@@ -43,28 +42,7 @@ __all__ = [
     "ExchangeStart",
     "ObservedExchange",
     "event_line",
-    "list_price",
-    "reported_cost",
 ]
-
-
-def reported_cost(usage: Usage | None) -> float | None:
-    """Return the cost that the provider itself reports with the usage; None if it reports none.
-
-    OpenRouter does, in dollars: https://openrouter.ai/docs/use-cases/usage-accounting.
-    """
-    value = usage.raw.get("cost") if usage is not None and isinstance(usage.raw, dict) else None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def list_price(turn: Turn) -> float | None:
-    """Return the list price of a closed turn in dollars; None without usage, without a known price or the extra."""
-    if turn.usage is None:
-        return None
-    try:
-        return round(cost(turn), 6)
-    except (UsageError, ModuleNotFoundError):
-        return None
 
 
 _LONGEST = 400  # characters

@@ -106,7 +106,7 @@ class PassedResponse(Protocol):
 
     @property
     def headers(self) -> Any:
-        """The headers, whose ``raw`` has names and values as they came, in order."""
+        """The headers; their ``raw`` has names and values unchanged, in order."""
 
     def aiter_raw(self) -> Any:
         """Return an asynchronous iterator over the bytes of the body as they came, still compressed."""

@@ -50,6 +50,7 @@ _NO_CONTENT = frozenset(
 )
 
 
+_sequence_numbers = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})').findall
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
 
 
@@ -87,9 +88,7 @@ class WireRelay:
         self._wrap = wrap
         self._model = model if places.model else None
         self._usage_chunk = usage_chunk or not places.has_usage_chunk
-        is_copied = self._model is None and not places.items and not is_whole
-        provider.has_plain_frames = is_copied and self._traits.framing == "sse"
-        provider.must_change = self._must_change
+        self._replace_ids = re.compile(rb'("%b"\s*:\s*")([^"\\]+)' % places.item_id.encode()).sub
         self._has_mark = re.compile(_marks(places, has_model=self._model is not None)).search
         self._ids = TargetIds(self._traits.id_rule)
         self._started: set[str] = set()  # the canonical ids of calls
@@ -102,7 +101,9 @@ class WireRelay:
         self._held: list[tuple[bytes, bytes, Any]] = []  # the frames from the finish on
         self._unstarted: list[tuple[bytes, Json]] = []  # the frames of calls that have not started
         self._has_begun = self._is_translated = False
-        self._last = b""  # the last frame
+        self._last = b""  # the last payload, or read
+        self._plain_change: tuple[bytes, bytes] | None = None  # a text in it and what replaces it, if that is all
+        self._has_end = False  # the upstream has ended the stream
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
     def relay(self, events: Sequence[Event], data: Any) -> bytes | None:
@@ -123,8 +124,12 @@ class WireRelay:
         if self._is_translated:
             return None
         self._has_begun = True
-        if not frames and not self._turn.closed:  # a plain frame
-            return self._in_line_ends(data)
+        if not frames and not self._turn.closed:  # a plain frame: the last one with another text
+            self._last = data
+            if self._plain_change is not None:
+                return self._in_line_ends(data.replace(*self._plain_change, 1))
+            framed = framer_for("sse", limit=len(data) + 1).feed(data)
+            frames = [Frame(name, payload, events, is_last=False) for name, payload in framed]
         parts: list[bytes] = []
         for frame in frames:
             parts += self._pass_on(frame)
@@ -152,14 +157,18 @@ class WireRelay:
             return body
         if self._turn.error is not None:
             writer.frames(ResponseStarted(writer.response_id, writer.model))
+            if numbers := _sequence_numbers(self._last):
+                writer.event_count = int(numbers[-1]) + 1
             data = writer.close()
             is_within = self._traits.framing == "json_array" and self._last
             return next(self._separators) + data.removeprefix(b"[") if is_within else data
         parts = [*self._start_calls([]), *self._take_held()]
-        mark, name, payload = self._places.terminator
+        name, payload = self._places.terminator
+        has_end = self._has_end
         if self._traits.end_marker:
-            mark = payload = self._traits.end_marker.encode()
-        if mark not in self._last and payload:
+            payload = self._traits.end_marker.encode()
+            has_end = self._last.strip() == payload
+        if payload and not has_end:
             parts.append(self._encode(name, payload))
         if self._traits.framing == "json_array":
             parts.append(b"\n]\n")
@@ -168,7 +177,7 @@ class WireRelay:
     def _collect(self) -> None:
         """Keep the frames of the last input for the body of a response that is not streamed."""
         frames, self._provider.frames = self._provider.frames, []
-        for name, payload, events in frames:
+        for name, payload, events, _ in frames:
             if (chunk := _decode(payload)) is not None:
                 self._chunks.append((name, chunk, events))
 
@@ -202,16 +211,20 @@ class WireRelay:
     # ------------------------------------------------------------ frames
 
     def _pass_on(self, frame: Frame) -> Iterator[bytes]:
-        name, payload, events = frame
-        if any(isinstance(event, Failed) for event in events):
-            return
+        name, payload, events, self._has_end = frame
+        if self._has_end and self._turn.error is not None:
+            return  # the error comes instead
         chunk: Any = None
+        self._plain_change = (b"", b"")
         is_content, has_calls, has_usage = False, False, False
         for event in events:
             has_calls = has_calls or isinstance(event, (ToolCallStart, ToolCallDelta))
             has_usage = has_usage or isinstance(event, UsageReport)
             is_content = is_content or event.__class__ not in _NO_CONTENT
         is_finish = False
+        if self._places.item_id:
+            payload = self._replace_ids(self._written_item_id, payload)
+            has_calls = False  # they are in items
         if has_calls or (has_usage and not self._usage_chunk) or self._has_mark(payload):
             chunk = _decode(payload)
         if chunk is not None:
@@ -227,17 +240,23 @@ class WireRelay:
                 if len(self._unstarted) > _MOST_HELD:
                     yield from self._start_calls([])
                 return
+            models = [(key, holder[key]) for holder, key in _find(chunk, self._places.model)]
             is_changed = self._change(chunk, starts, refs)
             if is_finish and is_content:
                 is_changed |= self._set_finishes(chunk)
-            payload = encode_chunk(chunk) if is_changed or b"\n" in payload else payload
-        self._last = name + payload
+            if is_changed:
+                payload = self._replace(payload, chunk, models)
+        self._last = payload
         if (is_finish or self._held) and not is_content:
             self._held.append((name, payload, chunk if is_finish else None))
             if len(self._held) > _MOST_HELD:
                 yield from self._take_held()
-        else:
-            yield self._encode(name, payload)
+            return
+        for held_name, held_payload, finish in self._held:
+            if finish is None:  # what begins the content
+                yield self._encode(held_name, held_payload)
+        self._held = [held for held in self._held if held[2] is not None]
+        yield self._encode(name, payload)
 
     def _take_held(self) -> Iterator[bytes]:
         """Yield the frames from the finish on."""
@@ -271,13 +290,23 @@ class WireRelay:
 
     # ------------------------------------------------------------ fields
 
-    def _must_change(self, frame: Frame) -> bool:
-        """Return True if the frame of a delta is one of a call that has another index for the client."""
-        indexes = [event.call.index for event in frame.events if isinstance(event, ToolCallDelta)]
-        if not indexes or (index_key := self._places.call_index) is None:
-            return False
-        calls = self._find_calls(_decode(frame.payload) or {})
-        return [call.get(index_key) for _, call in calls] != indexes
+    def _replace(self, payload: bytes, chunk: Json, models: list[tuple[str, Any]]) -> bytes:
+        """Return the payload of a changed chunk.
+
+        If only the model's name is another one, one replacement makes it, also in plain frames that follow: a name with
+        its quotes and a colon is within no text of JSON, where quotes are escaped.
+        """
+        self._plain_change = None
+        if len(models) == 1 and self._model is not None and self._traits.framing == "sse":
+            ((key, model),) = models
+            before = re.search(rb'"%b"\s*:\s*%b' % (key.encode(), re.escape(encode_json(model))), payload)
+            if before is not None:
+                after = before[0].removesuffix(encode_json(model)) + encode_json(self._model)
+                replaced = payload.replace(before[0], after, 1)
+                if _decode(replaced) == chunk:
+                    self._plain_change = before[0], after
+                    return replaced
+        return encode_chunk(chunk)
 
     def _start_calls(self, starts: list[ToolCallStart]) -> Iterator[bytes]:
         """Yield the frames of calls that have started only now: their ids were not known before."""
@@ -322,9 +351,10 @@ class WireRelay:
             item["id"] = self._item_id(raw_id)
             self._items[item["id"]] = item
             is_changed = True
-        for holder, key in _find(chunk, places.item_ids):
-            is_changed |= isinstance(holder[key], str) and _set(holder, key, self._item_id(holder[key]))
         return is_changed
+
+    def _written_item_id(self, found: re.Match[bytes]) -> bytes:
+        return found[1] + self._item_id(found[2].decode(errors="replace")).encode()
 
     def _item_id(self, raw_id: str) -> str:
         written = self._item_ids.get(raw_id)
@@ -420,13 +450,12 @@ def _substance(turn: Turn) -> Any:
 
 def _marks(places: WirePlaces, *, has_model: bool) -> bytes:
     """Return the pattern of a frame that may have something to change, beside the calls of its events."""
-    if places.items:
-        return b""
     names = {name for path in (*places.state, *(places.model if has_model else ())) for name in path[-1]}
-    texts = [rb'"%b" ?: ?"[^"]' % name.encode() for name in sorted(names)]
+    texts = [rb'"%b"\s*:\s*"[^"]' % name.encode() for name in sorted(names)]
+    texts += [rb'"%b"\s*:' % path[0][0].encode() for path in (*places.items, *places.response_id)]
     if places.call_index is not None:  # those that have not started
-        texts.append(rb'"tool_calls" ?: ?\[')
-    texts += [rb'"%b" ?: ?[^n ]' % name.encode() for name in sorted({path[-1][0] for path in places.finish})]
+        texts.append(rb'"tool_calls"\s*:\s*\[')
+    texts += [rb'"%b"\s*:\s*[^n\s]' % name.encode() for name in sorted({path[-1][0] for path in places.finish})]
     return b"|".join(texts)
 
 

@@ -88,7 +88,7 @@ class AnthropicWriter(SequentialWriter):
         finish_names=_STOP_REASONS,
         state=paths("delta.signature", "content_block.signature|data", "content.*.signature|data"),
         state_types=frozenset({"redacted_thinking", "signature_delta", "thinking"}),
-        terminator=(b"message_stop", b"message_stop", b'{"type":"message_stop"}'),
+        terminator=(b"message_stop", b'{"type":"message_stop"}'),
     )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
 

@@ -62,7 +62,6 @@ class ConverseWriter(SequentialWriter):
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
         self._call_index = 0
-        self._event_count = 0
 
     # ------------------------------------------------------------ the message
 
@@ -90,8 +89,8 @@ class ConverseWriter(SequentialWriter):
     def encode(self, chunk: Json) -> bytes:
         """Return an event as a frame with padding, which hides a text's length; its size is deterministic here."""
         ((name, body),) = chunk.items()
-        self._event_count += 1
-        return aws_frames.encode_event(name, {**body, "p": _PADDING[: 7 * self._event_count % len(_PADDING)]})
+        self.event_count += 1
+        return aws_frames.encode_event(name, {**body, "p": _PADDING[: 7 * self.event_count % len(_PADDING)]})
 
     def body(self, chunks: list[Json]) -> Json:
         """Return the response that the events build."""

@@ -72,7 +72,6 @@ class ChatWriter(Writer):
         finish=paths("choices.*.finish_reason"),
         finish_reasons=FINISH_REASONS,
         finish_names=_FINISH_REASON_NAMES,
-        is_finish_exact=True,
         has_usage_chunk=True,
         state=paths(
             "choices.*.delta|message.reasoning_details|thinking_blocks|content.*.signature|data",

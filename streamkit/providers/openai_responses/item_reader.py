@@ -126,6 +126,10 @@ class ItemReader:
         """
         items = [raw for raw in output if isinstance(raw, dict)] if isinstance(output, list) else []
         for raw, match in zip(items, self.index.match_output(items), strict=True):
+            if match is None and not item_type(raw):  # nothing refers to it; an item would take 40 times its bytes
+                if raw:
+                    self._choice.provider_block(raw)
+                continue
             status = raw.get("status")
             is_ended = status == "completed" or (is_completed and status is None)
             item = match

@@ -61,7 +61,6 @@ class _TextWriter(Writer):
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)
-        self._event_count = 0
         self._open: OpenItem | None = None  # the last message or reasoning, if another part may follow in it
         self._by_block: dict[int, OpenItem] = {}  # the items of the blocks that have not ended
         self._response: Json = {}  # as it began
@@ -71,13 +70,13 @@ class _TextWriter(Writer):
 
     def send_event(self, type: str, fields: Json) -> None:
         """Send an event with its number."""
-        self.send({"type": type, "sequence_number": self._event_count, **fields})
-        self._event_count += 1
+        self.send({"type": type, "sequence_number": self.event_count, **fields})
+        self.event_count += 1
 
     def send_text(self, key: Hashable, make: Callable[..., Json], text: str, source: OpenItem | CallText) -> None:
         """Send a delta; its number is inserted at the end of the encoded event."""
         self.send_delta(key, make, text, source)
-        number, self._event_count = self._event_count, self._event_count + 1
+        number, self.event_count = self.event_count, self.event_count + 1
         if self._frames:
             self._frames[-1] = b'%b,"sequence_number":%d}\n\n' % (self._frames[-1][:-3], number)
 
@@ -303,7 +302,7 @@ class ResponsesWriter(_TextWriter):
         model=paths("response.model", "model"),
         response_id=paths("response.id"),
         items=paths("item", "response.output.*"),
-        item_ids=paths("item_id"),
+        item_id="item_id",
         calls=paths("item", "response.output.*"),
         call_id="call_id",
         finish=(),

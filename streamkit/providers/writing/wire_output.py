@@ -85,29 +85,27 @@ class WirePlaces:
         finish: finish reasons.
         state: texts of opaque state.
         items: items of the response, with an id each, to which later requests refer.
-        item_ids: further places of these ids.
+        item_id: the field with such an id in events about an item.
         response_id: the id of the response, on wires with ``items``.
         finish_reasons: the neutral finish reason by its name on the wire.
         finish_names: the name of each neutral finish reason.
-        is_finish_exact: other names of ``finish_reasons`` are written as those of ``finish_names``.
         choices: the field with the list of choices.
         call_types: the types of calls, None if these objects are calls alone.
         call_id: the field of a call's id.
         call_index: the field of a call's index; None if the wire has none.
         state_types: the types of objects whose text is state; None for all.
         has_usage_chunk: token counts may come in a chunk without choices.
-        terminator: what is in the last frame, and the name and the payload of the frame that is written without it.
+        terminator: the name and the payload of the frame that ends a stream, where the traits have no ``end_marker``.
     """
 
     calls: tuple[Path, ...]
     finish: tuple[Path, ...]
     finish_reasons: Mapping[str, FinishReason]
     finish_names: Mapping[FinishReason, str]
-    is_finish_exact: bool = False
     model: tuple[Path, ...] = ()
     state: tuple[Path, ...] = ()
     items: tuple[Path, ...] = ()
-    item_ids: tuple[Path, ...] = ()
+    item_id: str = ""
     response_id: tuple[Path, ...] = ()
     choices: str = ""
     call_types: frozenset[str | None] | None = None
@@ -115,7 +113,7 @@ class WirePlaces:
     call_index: str | None = None
     state_types: frozenset[str] | None = None
     has_usage_chunk: bool = False
-    terminator: tuple[bytes, bytes, bytes] = (b"", b"", b"")
+    terminator: tuple[bytes, bytes] = (b"", b"")
 
 
 @dataclass(slots=True)
@@ -161,6 +159,7 @@ class WireOutput:
         self.has_own_errors = False  # the error is of a provider of this wire: clients read its other fields
         # the wire's own facts about the response, as far as the events have them; empty for another wire
         self.metadata: Mapping[str, Any] = {}
+        self.event_count = 0  # the events of the stream so far, on wires that number them
         self.block = 0  # the number of the block that the event is of which is being written
         self.open_blocks: set[int] = set()  # the numbers of the blocks that have started and will get an end
         self.is_own_citation = False  # the last citation with data was written in the provider's own form

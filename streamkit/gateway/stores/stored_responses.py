@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from streamkit.errors import UsageError
-from streamkit.gateway.store import OwnEntries
+from streamkit.gateway.stores.store import OwnEntries
 from streamkit.json_text import replace_lone_surrogates
 
 __all__ = [
@@ -53,7 +53,7 @@ class ReferencesTooLarge(UsageError):
 
 
 def refuse_references_to_openai(body: Any) -> None:
-    """Refuse a request that refers to what OpenAI stores, for an upstream that has another wire.
+    """Refuse a request that refers to objects in OpenAI's store, for an upstream that has another wire.
 
     Raises:
         ReferenceNotFound: it names a conversation or a prompt.
@@ -69,7 +69,7 @@ def refuse_references_to_openai(body: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The items of a request that refers to stored ones: what the client sent, and stored items as JSON."""
+    """The items of a request that refers to stored ones: those of the client, and stored items as JSON."""
 
     body: Json
     items: Sequence[Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 
 from streamkit.errors import UsageError
-from streamkit.gateway.store import Store
+from streamkit.gateway.stores.store import Store
 
 __all__ = ["open_store"]
 
@@ -27,9 +27,9 @@ def open_store(store: Store | str | PathLike[str]) -> Store:
         return store
     address = fspath(store)
     if address.startswith(("redis://", "rediss://", "valkey://", "valkeys://", "unix://")):
-        from streamkit.gateway.redis_store import RedisStore
+        from streamkit.gateway.stores.redis_store import RedisStore
 
         return RedisStore(address)
-    from streamkit.gateway.database_store import DatabaseStore
+    from streamkit.gateway.stores.database_store import DatabaseStore
 
     return DatabaseStore(address)

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from streamkit.bridges.database import Execute, open_database
-from streamkit.gateway.store import DAY, ENTRY_SIZE
+from streamkit.gateway.stores.store import DAY, ENTRY_SIZE
 
 __all__ = ["DatabaseStore"]
 
@@ -28,7 +28,7 @@ _PRUNED_AFTER = 1 / 64  # of the limit, in bytes that one process has written
 
 
 class DatabaseStore:
-    """A store in a database, whose table is made on first use.
+    """A store in a database; its table is made on first use.
 
     Args:
         address: the path of a SQLite file, which is made for its owner alone, or ``postgresql://...``.
@@ -135,7 +135,7 @@ class DatabaseStore:
         execute(query, (self._seconds, *keys, latest))
 
     async def _run(self, work: Callable[[Execute], _Value]) -> _Value:
-        """Return what some work in a transaction, in a worker thread, returns.
+        """Do some work in a transaction, in a worker thread; return its result.
 
         Raises:
             TimeoutError: the database has not responded; the thread ends when it does.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamkit.gateway.store import DAY
+from streamkit.gateway.stores.store import DAY
 
 __all__ = ["RedisStore"]
 

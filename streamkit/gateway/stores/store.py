@@ -1,4 +1,4 @@
-"""``Store``, where a gateway keeps what later requests need: the state of calls, responses, the key of carried state.
+"""``Store``, where a gateway keeps entries for later requests: the state of calls, responses, the key of carried state.
 
 Clients of most wires drop the state of an upstream (`translation.opaque_state`), and refer to responses by ids that the
 gateway made. Workers of one gateway, and a gateway after its restart, find both in a store that they share: a database
