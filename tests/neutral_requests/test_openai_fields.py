@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from streamkit import parse_request, render_request
+from streamkit.gateway.strictness import meaning_changes
 
 Json = dict[str, Any]
 SHARED: Json = {
@@ -62,12 +63,42 @@ def test_log_probabilities_are_requested_in_the_form_of_the_wire() -> None:
     assert changes == []
 
 
-@pytest.mark.parametrize("target", ["groq", "anthropic", "gemini"])
+@pytest.mark.parametrize("target", ["groq", "gemini"])
 def test_they_are_left_out_and_said_elsewhere(target: str) -> None:
     written, changes = translated({**RESPONSES, **SHARED}, "openai_responses", target)
     assert not SHARED.keys() & written.keys()
     assert len(changes) == 1
     assert all(repr(name) in changes[0] for name in SHARED)
+
+
+USER = "0b3f7e52"
+CLAUDE: Json = {"model": "m", "max_tokens": 9, "messages": CHAT["messages"]}
+
+
+@pytest.mark.parametrize("target", OPENAI_WIRES)
+def test_the_user_of_a_client_of_anthropic_is_the_safety_identifier_of_openai(target: str) -> None:
+    written, changes = translated({**CLAUDE, "metadata": {"user_id": USER}}, "anthropic", target)
+    assert (written["safety_identifier"], changes) == (USER, [])
+    assert not {"user", "metadata"} & written.keys()
+    long = "user_" + 64 * "a" + "_account__session_" + USER  # of Claude Code
+    written, changes = translated({**CLAUDE, "metadata": {"user_id": long}}, "anthropic", target)
+    assert not {"user", "safety_identifier"} & written.keys()
+    assert changes == [f"left out the field 'metadata.user_id' of the request: {target} refuses its value"]
+    assert meaning_changes(changes) == []
+
+
+@pytest.mark.parametrize(("client", "body"), [("openai_chat", CHAT), ("openai_responses", RESPONSES)])
+def test_the_user_of_a_client_of_openai_is_that_of_anthropic(client: str, body: Json) -> None:
+    for name in ("safety_identifier", "user"):
+        written, changes = translated({**body, name: USER}, client, "anthropic")
+        assert (written["metadata"], changes) == ({"user_id": USER}, [])
+        for refused in ("ann@example.com", "+49 (30) 123456-7", 257 * "a", "", 5):
+            written, changes = translated({**body, name: refused}, client, "anthropic")
+            assert "metadata" not in written
+            assert changes == [f"left out the field {name!r} of the request: anthropic refuses its value"]
+    written, changes = translated({**body, "safety_identifier": USER, "user": "other"}, client, "anthropic")
+    assert written["metadata"] == {"user_id": USER}
+    assert changes == [f"left out the fields 'user': only {client} has them"]
 
 
 # ---------------------------------------------------------------- failed results

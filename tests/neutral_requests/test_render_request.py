@@ -442,7 +442,7 @@ def test_progress_notes_of_anthropic_are_a_summary_elsewhere() -> None:
 def test_fields_that_are_left_out_are_named_within_their_object(target: str) -> None:
     """The request of Claude Code: its effort, which is read, is next to fields of Anthropic's alone."""
     user = {"role": "user", "content": "Hi", "output_config": {"effort": "low"}}
-    body = {"model": "m", "max_tokens": 9, "messages": [user], "metadata": {"user_id": "u"}, "stream": True,
+    body = {"model": "m", "max_tokens": 9, "messages": [user], "stream": True,
             "output_config": {"effort": "low", "task_budget": 3}, "inference_geo": "eu"}  # fmt: skip
     changes: list[str] = []
     request = parse_request(body, "anthropic", changes=changes)
@@ -451,7 +451,7 @@ def test_fields_that_are_left_out_are_named_within_their_object(target: str) -> 
     fields = [change for change in changes if change.startswith("left out the field")]
     assert fields == [
         "left out the field 'output_config' of a message",
-        "left out the fields 'metadata.user_id', 'output_config.task_budget', 'inference_geo': only anthropic has them",
+        "left out the fields 'output_config.task_budget', 'inference_geo': only anthropic has them",
     ]
 
 

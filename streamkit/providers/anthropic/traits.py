@@ -14,7 +14,7 @@ from streamkit.ids import IdRule, prefixed_ids, safe_up_to
 from streamkit.providers.contract.error_rules import LITELLM_OVERFLOW, ErrorRules, MessageRule
 from streamkit.providers.contract.output_form import OLDER_CLAUDE, OutputSupport
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.providers.contract.traits import Endpoint
+from streamkit.providers.contract.traits import Endpoint, SharedField
 from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.provider import Traits
 from streamkit.providers.requests.models.claude import CLAUDE_MODELS
@@ -170,6 +170,10 @@ def _reasoning_state(state: str, has_text: bool) -> tuple[str | None, dict[str, 
     return (state, {}) if has_text else (None, {"opaque": {"type": "redacted_thinking", "data": state}})
 
 
+#: 400 "user_id appears to contain an email address", or a phone number (BerriAI/litellm#10106); at most 256 characters
+#: (https://docs.anthropic.com/en/api/messages#body-metadata-user-id).
+_USER = SharedField(("metadata", "user_id"), accepts=re.compile(r"(?!\+?[\d\s()-]{7,}\Z)[^@]{1,256}"))
+
 TRAITS = Traits(
     name="anthropic",
     request_rules="streamkit.testing.rules.anthropic",
@@ -206,6 +210,7 @@ TRAITS = Traits(
     # A request that names the container of an earlier response continues in it
     # (https://reference.langchain.com/python/langchain-anthropic/chat_models/ChatAnthropic/container).
     content_metadata=frozenset({"container"}),
+    shared_fields={"safety_identifier": _USER, "user": _USER},
     event_name_field="type",
     heartbeat=b'event: ping\ndata: {"type": "ping"}\n\n',  # https://docs.anthropic.com/en/docs/build-with-claude/streaming
     # 400 "input_schema does not support oneOf, allOf, or anyOf at the top level" (anthropics/claude-code#40075)

@@ -24,6 +24,7 @@ TRAITS = replace(
     name="bedrock_invoke",
     framing="event_stream",
     matches_head=HeadMatcher(_is_own),
+    shared_fields={},
     event_name_field=None,
     wrapper_event="chunk",
     # as in the chunks of Chat Completions; the keys of the other formats are unique in a stream

@@ -175,10 +175,12 @@ class SharedField(Struct, frozen=True):
     Attributes:
         path: where it is in the body.
         beside: fields that must be there with it; of a list these items.
+        accepts: a pattern of the whole texts that the wire accepts; None: the wire accepts what the others do.
     """
 
     path: tuple[str, ...]
     beside: Mapping[str, Any] = {}
+    accepts: re.Pattern[str] | None = None
 
 
 Framing: TypeAlias = Literal["sse", "ndjson", "event_stream", "json_array"]

@@ -170,11 +170,16 @@ def _move_shared(fields: BodyFields, source: Traits, writer: SettingsWriter) -> 
     """Write the fields that both wires have into the body, and return the others.
 
     What one wire has beside a field moves with it. A field stays if the client said otherwise there: Chat Completions
-    has metadata of stored responses alone.
+    has metadata of stored responses alone. It stays, too, if another field is already there in the target.
     """
     for name, field in source.shared_fields.items():
-        place, target = writer.traits.shared_fields.get(name), writer.body
-        if place is None or fields.get(*field.path) is None:
+        place, target, text = writer.traits.shared_fields.get(name), writer.body, fields.get(*field.path)
+        if place is None or text is None or BodyFields(target).get(*place.path) is not None:
+            continue
+        if place.accepts is not None and not (isinstance(text, str) and place.accepts.fullmatch(text)):
+            fields.take(*field.path)
+            path = ".".join(field.path)
+            writer.report(f"left out the field {path!r} of the request: {writer.traits.name} refuses its value")
             continue
         if any(
             fields.get(key) not in (None, value) and not isinstance(value, list) for key, value in place.beside.items()

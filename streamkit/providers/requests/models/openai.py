@@ -7,6 +7,7 @@ The models' pages (https://platform.openai.com/docs/models) have the limits. Rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -73,9 +74,14 @@ OPENAI_MODELS: Final[Mapping[str, ModelFacts]] = {
 #: The fields of Chat Completions and of Responses with one meaning (both of
 #: https://platform.openai.com/docs/api-reference, and the types of the SDK).
 OPENAI_FIELDS: Final[Mapping[str, SharedField]] = {
-    name: SharedField((name,))
-    for name in (
-        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
-        *("safety_identifier", "user", "service_tier", "moderation", "metadata"),
-    )
+    # Who the user is, for the detection of abuse. Of Claude Code it is longer, and refused (looplj/axonhub#1669,
+    # maximhq/bifrost#1000). `user` is the older name.
+    "safety_identifier": SharedField(("safety_identifier",), accepts=re.compile(r"(?s:.{1,64})")),
+    **{
+        name: SharedField((name,))
+        for name in (
+            *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
+            *("user", "service_tier", "moderation", "metadata"),
+        )
+    },
 }
