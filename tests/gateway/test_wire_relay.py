@@ -55,6 +55,9 @@ CONVERSE = ("/model/m/converse-stream", {"messages": [{"role": "user", "content"
 MOST = 200_000  # bytes of a stream
 
 
+HIDDEN = "a-key-of-no-known-form"
+
+
 def wire_of(provider: str) -> str:
     return providers.get(provider).package.rpartition(".")[2]
 
@@ -86,7 +89,7 @@ def relayed(
     async def post() -> httpx.Response:
         usual, body = CLIENTS.get(wire_of(provider), CONVERSE)
         body = {**body, "stream_options": {"include_usage": True}} if wire_of(provider) == "openai_chat" else body
-        upstream = Upstream(provider=provider, ask=ask, models=models or {})
+        upstream = Upstream(provider=provider, ask=ask, models=models or {}, secrets=[HIDDEN])
         gateway = Gateway(upstream, observe=reports.append, state_key=b"k" * 32)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(gateway), base_url="http://gateway") as http:
             return await http.post(path or usual, json={**body, **fields})
@@ -392,6 +395,35 @@ def test_half_a_response_ends_with_an_error_of_the_wire(provider: str, rest: byt
     assert turn.text == "half"
     assert turn.error is not None
     assert turn.error.kind == "provider_error"
+
+
+#: An error of each upstream in its stream, with the key that it refuses.
+ERRORS = {
+    "openai_chat": events({"error": {"message": f"no {HIDDEN}", "type": "server_error", "code": None}}, "[DONE]"),
+    "anthropic": events({"type": "error", "error": {"type": "api_error", "message": f"no {HIDDEN}"}}, name=True),
+    "openai_responses": events({"type": "error", "code": "server_error", "message": f"no {HIDDEN}"}, name=True),
+    "gemini": events({"error": {"code": 500, "message": f"no {HIDDEN}", "status": "INTERNAL"}}),
+    "cohere": events({"type": "message-end", "delta": {"finish_reason": "ERROR", "error": f"no {HIDDEN}"}}, name=True),
+    "ollama": json.dumps({"error": f"no {HIDDEN}"}).encode() + b"\n",
+    "bedrock_converse": encode_message(
+        {
+            ":exception-type": "modelStreamErrorException",
+            ":content-type": "application/json",
+            ":message-type": "exception",
+        },
+        json.dumps({"message": f"no {HIDDEN}"}).encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("is_one_read", [True, False])
+@pytest.mark.parametrize("provider", ERRORS)
+def test_an_error_of_the_upstream_comes_without_its_key(provider: str, is_one_read: bool) -> None:
+    parts = [HALVES[provider], ERRORS[provider]]
+    response, _, report = relayed(provider, [b"".join(parts)] if is_one_read else parts)
+    assert HIDDEN.encode() not in response.content
+    turn = read_turn(provider, response.content)
+    assert (turn.text, turn.error is not None, report.error is not None) == ("half", True, True)
 
 
 def test_an_error_in_the_stream_is_without_secrets_and_has_its_details() -> None:

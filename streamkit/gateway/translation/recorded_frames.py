@@ -13,7 +13,7 @@ __all__ = ["Frame", "RecordedProvider"]
 
 
 class Frame(NamedTuple):
-    """A frame of the upstream, the events that it has caused, and whether nothing is read after it."""
+    """A frame of the upstream, the events that it has caused, and whether it ends the turn or makes it fail."""
 
     name: bytes
     payload: bytes
@@ -58,4 +58,5 @@ class _FrameRecorder:
         events = self._state.events
         before = len(events)
         self._parser.frame(name, data)
-        self._provider.frames.append(Frame(name, data, events[before:], self._state.done))
+        is_last = self._state.done or self._state.error is not None
+        self._provider.frames.append(Frame(name, data, events[before:], is_last))
