@@ -404,7 +404,7 @@ class Service:
         cooldowns, candidates = gateway.cooldowns, gateway.router.find(self._route.model, body)
         available = candidates if not cooldowns.failures else cooldowns.available(candidates, failures)
         for candidate in available:
-            if cooldowns.failures and cooldowns.wait(candidate):  # another request has begun to ask it
+            if cooldowns.failures and len(candidates) > 1 and cooldowns.wait(candidate):  # another request asks it now
                 continue
             is_probe = bool(cooldowns.failures) and cooldowns.probe(candidate)
             try:

@@ -157,7 +157,12 @@ class Cooldowns:
         self.failures: dict[tuple[int, str], _Failure] = {}
 
     def available(self, candidates: Sequence[Candidate], skipped: list[str]) -> list[Candidate]:
-        """Return the upstreams that may be asked, and add a sentence for each other one to *skipped*."""
+        """Return the upstreams that may be asked, and add a sentence for each other one to *skipped*.
+
+        The only upstream of a model is always asked: there is no other one, and its client knows how long to wait.
+        """
+        if len(candidates) == 1:
+            return list(candidates)
         waits = [(candidate, self.wait(candidate)) for candidate in candidates]
         for candidate, seconds in waits:
             if seconds > 0:

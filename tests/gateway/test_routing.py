@@ -259,15 +259,18 @@ def test_an_upstream_that_stated_a_time_is_not_asked_again_before(client: str, s
     path, body = CLIENTS[client]
     with (
         serve_responses(*replies) as (address, requests),
-        serve_gateway(Target("openai_chat", address), cooldowns=cooldowns(clock), reports=reports) as url,
+        serve_responses(refused(status, retry_after="600")) as (other, others),
+        serve_gateway(
+            *(Target("openai_chat", each) for each in (address, other)), cooldowns=cooldowns(clock), reports=reports
+        ) as url,
     ):
         responses = []
         for seconds in (0.0, 0.5, 59.0, 1.0):
             clock.now += seconds
             responses.append(httpx.post(url + path, json=body))
     assert [response.status_code for response in responses] == [status] * 3 + [200]
-    assert [response.headers.get("retry-after") for response in responses] == ["60", "60", "1", None]
-    assert len(requests) == 2
+    assert [response.headers.get("retry-after") for response in responses] == ["600", "60", "1", None]
+    assert (len(requests), len(others)) == (2, 1)
     turn = Turn(client)
     turn.response(status, responses[2].headers)
     turn.feed(responses[2].content)
@@ -275,8 +278,22 @@ def test_an_upstream_that_stated_a_time_is_not_asked_again_before(client: str, s
     assert turn.error is not None
     assert (turn.error.code, turn.error.retry_after) == ("rate_limited" if status == 429 else "overloaded", 1)
     assert "openai_chat is not asked for 1 more seconds" in turn.error.message
-    assert [report.upstream for report in reports] == [1, 0, 0, 1]
-    assert reports[1].failures == ["openai_chat: not asked for 60 seconds, because it has failed"]
+    assert [report.upstream for report in reports] == [2, 0, 0, 1]
+    assert reports[1].failures == [
+        f"openai_chat: not asked for {seconds} seconds, because it has failed" for seconds in (60, 600)
+    ]
+
+
+def test_the_only_upstream_of_a_model_is_always_asked() -> None:
+    """There is no other one to ask, and its client knows from the same header how long to wait."""
+    path, body = CLIENTS["openai_chat"]
+    with (
+        serve_responses(*[refused(429, retry_after="60")] * 2, (200, SSE, answer("again"))) as (address, requests),
+        serve_gateway(Target("openai_chat", address), cooldowns=cooldowns(Clock())) as url,
+    ):
+        responses = [httpx.post(url + path, json=body) for _ in range(3)]
+    assert [response.status_code for response in responses] == [429, 429, 200]
+    assert len(requests) == 3
 
 
 def test_the_next_upstream_is_asked_at_once_while_one_is_left_alone_and_the_first_one_after_it() -> None:
@@ -344,6 +361,15 @@ def test_a_silent_upstream_costs_one_request_its_time_limit() -> None:
     assert (run(app, client), asked) == (["second"] * 4, [1, 4])
 
 
+@asynccontextmanager
+async def ask_in_vain(request: UpstreamRequest) -> AsyncIterator[Any]:
+    """Ask an upstream that states a long time."""
+    asking = httpx.Request("POST", "http://upstream")
+    response = httpx.Response(429, headers={"retry-after": "3600"}, request=asking)
+    raise httpx.HTTPStatusError("slow down", request=asking, response=response)
+    yield ()
+
+
 def test_one_request_asks_an_upstream_after_its_time_and_others_that_come_meanwhile_do_not() -> None:
     clock, asked, is_open = Clock(), list[str](), anyio.Event()
 
@@ -356,7 +382,12 @@ def test_one_request_asks_an_upstream_after_its_time_and_others_that_come_meanwh
             await is_open.wait()
         yield [answer("here")]
 
-    app = Gateway(Upstream(provider="openai_chat", ask=ask), cooldowns=cooldowns(clock), state_key=b"k" * 16)
+    app = Gateway(
+        Upstream(provider="openai_chat", ask=ask),
+        Upstream(provider="openai_chat", ask=ask_in_vain),
+        cooldowns=cooldowns(clock, stated=3600),
+        state_key=b"k" * 16,
+    )
 
     async def client(http: httpx.AsyncClient) -> list[int]:
         path, body = CLIENTS["openai_chat"]
@@ -377,7 +408,7 @@ def test_one_request_asks_an_upstream_after_its_time_and_others_that_come_meanwh
         statuses.append((await http.post(path, json=body)).status_code)
         return statuses
 
-    assert (run(app, client), len(asked)) == ([502, 502, 200, 200], 3)
+    assert (run(app, client), len(asked)) == ([429, 502, 200, 200], 3)
 
 
 def test_a_probe_whose_client_leaves_lets_the_next_request_ask() -> None:
@@ -392,7 +423,12 @@ def test_a_probe_whose_client_leaves_lets_the_next_request_ask() -> None:
             await anyio.sleep_forever()
         yield [answer("here")]
 
-    app = Gateway(Upstream(provider="openai_chat", ask=ask), cooldowns=cooldowns(clock), state_key=b"k" * 16)
+    app = Gateway(
+        Upstream(provider="openai_chat", ask=ask),
+        Upstream(provider="openai_chat", ask=ask_in_vain),
+        cooldowns=cooldowns(clock, stated=3600),
+        state_key=b"k" * 16,
+    )
 
     async def client(http: httpx.AsyncClient) -> int:
         path, body = CLIENTS["openai_chat"]

@@ -13,7 +13,7 @@ import httpx
 from waiting import PATIENCE, wait_until
 
 from streamkit.cli.serving import address_of, listen, served_in_thread
-from streamkit.gateway import Cooldowns, Gateway, Upstream, UpstreamRequest
+from streamkit.gateway import Gateway, Upstream, UpstreamRequest
 from streamkit.gateway.tap import ExchangeList, ExchangeObserver
 from streamkit.gateway.tap.page import TapPage
 from streamkit.gateway.tap.pass_through import PassedRequest, PassThrough
@@ -86,8 +86,7 @@ def gateway_tap(provider: str, base_url: str, target: RelayTarget | None = None,
             return ask_upstream(base_url, request)
 
         upstream = Upstream(provider=provider, ask=ask, endpoint=base_url, secrets=[UPSTREAM_KEY], **options)
-        never = Cooldowns(longest=0, stated=0)  # each of these requests is asked, also after one that has failed
-        return Gateway(upstream, observer=observer, cooldowns=never)
+        return Gateway(upstream, observer=observer)
 
     with tap_of(make, target) as tap:
         yield tap
