@@ -38,7 +38,7 @@ from streamkit.ids import TargetIds, normalize_index
 from streamkit.providers.decoding.decoding import read_json
 from streamkit.providers.decoding.finish_reasons import is_reason, read_finish_reason
 from streamkit.providers.writing.encoding import encode_chunk, encode_json
-from streamkit.providers.writing.wire_output import Json, WirePlaces
+from streamkit.providers.writing.wire_output import Json, WirePlaces, find_places
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.turn import Turn
 
@@ -49,6 +49,7 @@ _NO_CONTENT = frozenset(
     {BlockStarted, BlockEnded, ResponseStarted, ToolCallEnd, ToolCallReady, Unknown, UsageReport, Warned}
 )
 _sequence_numbers = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})').findall
+_KINDS = (("function", "arguments"), ("custom", "input"))  # of calls with an index, and their texts
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
 
 
@@ -90,6 +91,7 @@ class WireRelay:
         self._ids = TargetIds(self._traits.id_rule)
         self._started: set[str] = set()  # the canonical ids of calls
         self._by_raw_id: dict[Any, CallRef] = {}
+        self._without_ids: list[CallRef] = []
         self._by_index: dict[Any, CallRef] = {}  # the last call of each index of a choice
         self._choices_with_calls: set[Hashable] = set()
         self._item_ids: dict[str, str] = {}  # by the upstream's
@@ -100,7 +102,7 @@ class WireRelay:
         self._has_begun = self._is_translated = False
         self._last = b""  # the last payload, or read
         self._plain_change: tuple[bytes, bytes] | None = None  # a text in it and what replaces it, if that is all
-        self._has_end = False  # the upstream has ended the stream
+        self._has_finish = self._has_end = False  # a choice has its finish reason; the upstream has ended the stream
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
     def relay(self, events: Sequence[Event], data: Any) -> bytes | None:
@@ -220,26 +222,29 @@ class WireRelay:
         if has_calls or (has_usage and not self._usage_chunk) or self._has_mark(payload):
             chunk = _decode(payload)
         if chunk is not None:
-            is_finish = any(is_reason(holder[key]) for holder, key in _find(chunk, self._places.finish))
+            is_finish = any(is_reason(holder[key]) for holder, key in find_places(chunk, self._places.finish))
+            self._has_finish |= is_finish
             if has_usage and not self._usage_chunk and self._moves_usage(chunk):
                 return
             starts = [event for event in events if isinstance(event, ToolCallStart)]
             refs = [event.call for event in events if isinstance(event, (ToolCallStart, ToolCallDelta))]
             if starts:
                 yield from self._start_calls(starts)
+                refs = [ref for ref in refs if ref.id not in self._started]  # those of this frame
             if not refs and any(self._is_unknown(choice, call) for choice, call in self._find_calls(chunk)):
                 self._unstarted.append((name, chunk))
                 if len(self._unstarted) > _MOST_HELD:
                     yield from self._start_calls([])
                 return
-            models = [(key, holder[key]) for holder, key in _find(chunk, self._places.model)]
+            models = [(key, holder[key]) for holder, key in find_places(chunk, self._places.model)]
             is_changed = self._change(chunk, starts, refs)
             if is_finish and is_content:
                 is_changed |= self._set_finishes(chunk)
             if is_changed:
                 payload = self._replace(payload, chunk, models)
         self._last = payload
-        if (is_finish or self._held) and not is_content:
+        waits = is_finish or self._held or (self._has_end and self._unstarted)
+        if waits and not is_content:
             self._held.append((name, payload, chunk if is_finish else None))
             if len(self._held) > _MOST_HELD:
                 yield from self._take_held()
@@ -313,15 +318,16 @@ class WireRelay:
         if self._places.call_index is None:
             return False
         if raw_id := call.get(self._places.call_id):
-            return isinstance(raw_id, str) and (choice, raw_id) not in self._by_raw_id
+            is_again = self._has_finish and any(_has_name(call.get(kind)) for kind, _ in _KINDS)
+            return isinstance(raw_id, str) and (is_again or (choice, raw_id) not in self._by_raw_id)
         return (choice, normalize_index(call.get(self._places.call_index))) not in self._by_index
 
     def _change(self, chunk: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
         """Change what the client must have otherwise; return whether anything is."""
         places, is_changed = self._places, False
-        for holder, key in _find(chunk, places.model) if self._model is not None else ():
+        for holder, key in find_places(chunk, places.model) if self._model is not None else ():
             is_changed |= _set(holder, key, self._model)
-        for holder, key in _find(chunk, places.state):
+        for holder, key in find_places(chunk, places.state):
             is_changed |= self._wrap_state(holder, key)
         if places.items:
             is_changed |= self._change_items(chunk)
@@ -333,9 +339,9 @@ class WireRelay:
         """Give the response and its items ids of the gateway, which keeps them; reasoning carries its own."""
         writer, places = self._writer, self._places
         is_changed = False
-        for holder, key in _find(chunk, places.response_id):
+        for holder, key in find_places(chunk, places.response_id):
             is_changed |= _set(holder, key, writer.response_id)
-        for holder, key in _find(chunk, places.items):
+        for holder, key in find_places(chunk, places.items):
             if not isinstance(item := holder[key], dict) or not isinstance(raw_id := item.get("id"), str):
                 continue
             if item.get("type") == "reasoning":
@@ -360,8 +366,11 @@ class WireRelay:
         listed = chunk.get(self._places.choices)
         for position, choice in enumerate(listed) if isinstance(listed, list) else [(0, chunk)]:
             number = choice.get("index", position) if isinstance(choice, dict) and choice is not chunk else 0
-            for holder, key in _find(choice, self._places.calls):
-                if _is_one_of(holder[key], self._places.call_types):
+            for holder, key in find_places(choice, self._places.call_lists):
+                holder[key] = [holder[key]] if isinstance(holder[key], dict) else holder[key]  # one call, not a list
+            for holder, key in find_places(choice, self._places.calls):
+                is_padding = listed is not None and not holder[key]  # ``{}``
+                if not is_padding and _is_one_of(holder[key], self._places.call_types):
                     yield number if isinstance(number, int) else 0, holder[key]
 
     def _change_call(self, choice: int, call: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
@@ -372,6 +381,8 @@ class WireRelay:
         if start is not None and not self._is_of(start, raw_id, place):
             start = None
         ref = self._by_raw_id.get((choice, raw_id)) if isinstance(raw_id, str) else None
+        if ref is None and self._without_ids:  # one of these has got its id later
+            ref = next((each for each in self._without_ids if self._turn.call(each.id).raw_id == raw_id), None)
         if start is not None:
             starts.remove(start)
             ref = start.call
@@ -379,6 +390,8 @@ class WireRelay:
             self._choices_with_calls.add(choice)
             if isinstance(raw_id, str):
                 self._by_raw_id[choice, raw_id] = ref
+            elif index_key is None:
+                self._without_ids.append(ref)
         elif ref is None and index_key is not None:
             ref = refs[0] if len(refs) == 1 else self._by_index.get(place)
         if ref is None:
@@ -387,6 +400,10 @@ class WireRelay:
         if index_key is not None:
             self._by_index[place] = ref
             is_changed |= _set(call, index_key, ref.index)
+            (kind, field), (other, text) = _KINDS if ref.kind == "function" else _KINDS[::-1]
+            if kind not in call and isinstance(call.get(other), dict):  # it continues a call of the other kind
+                fields = call.pop(other)
+                call[kind], is_changed = {field if name == text else name: fields[name] for name in fields}, True
         if start is not None or raw_id is not None:
             is_changed |= _set(call, id_key, self._ids.call(ref.id, ref.name))
         return is_changed
@@ -401,7 +418,7 @@ class WireRelay:
     def _set_finishes(self, chunk: Json) -> bool:
         """Write the finish as the turn has it, as far as it is known; return whether that is another value."""
         is_changed, table = False, self._places.finish_reasons
-        for holder, key in _find(chunk, self._places.finish):
+        for holder, key in find_places(chunk, self._places.finish):
             value = holder[key]
             if not is_reason(value):
                 continue
@@ -446,7 +463,7 @@ def _marks(places: WirePlaces, *, has_model: bool) -> bytes:
     texts = [rb'"%b"\s*:\s*"[^"]' % name.encode() for name in sorted(names)]
     texts += [rb'"%b"\s*:' % path[0][0].encode() for path in (*places.items, *places.response_id)]
     if places.call_index is not None:  # those that have not started
-        texts.append(rb'"tool_calls"\s*:\s*\[')
+        texts.append(rb'"tool_calls"\s*:\s*[\[{]')
     texts += [rb'"%b"\s*:\s*[^n\s]' % name.encode() for name in sorted({path[-1][0] for path in places.finish})]
     return b"|".join(texts)
 
@@ -471,23 +488,8 @@ def _is_one_of(value: Any, types: frozenset[Any] | None) -> bool:
     return (kind is None or isinstance(kind, str)) and kind in types
 
 
-def _find(value: Any, paths: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[Any, Any]]:
-    """Yield the places of the paths that exist, each as its object or list and the key."""
-    for path in paths:
-        yield from _follow(value, path)
-
-
-def _follow(value: Any, path: Sequence[Sequence[str]]) -> Iterator[tuple[Any, Any]]:
-    names = path[0]
-    if isinstance(value, list):
-        keys: Any = range(len(value)) if names == ("*",) else ()
-    else:
-        keys = [name for name in names if name in value] if isinstance(value, dict) else ()
-    for key in keys:
-        if len(path) == 1:
-            yield value, key
-        else:
-            yield from _follow(value[key], path[1:])
+def _has_name(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value.get("name"))
 
 
 def _set(holder: Any, key: Any, value: Any) -> bool:

@@ -68,6 +68,7 @@ class ChatWriter(Writer):
         model=paths("model"),
         choices="choices",
         calls=paths("delta|message.tool_calls.*"),
+        call_lists=paths("delta|message.tool_calls"),
         call_index="index",
         finish=paths("choices.*.finish_reason"),
         finish_reasons=FINISH_REASONS,

@@ -6,7 +6,7 @@ module must not depend on any provider, nor on events of execution, history, a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
@@ -26,6 +26,7 @@ __all__ = [
     "WireOutput",
     "WirePlaces",
     "WriterOptions",
+    "find_places",
     "paths",
 ]
 
@@ -75,6 +76,25 @@ def paths(*texts: str) -> tuple[Path, ...]:
     return tuple(tuple(tuple(step.split("|")) for step in text.split(".")) for text in texts)
 
 
+def find_places(value: Any, paths: Sequence[Path]) -> Iterator[tuple[Any, Any]]:
+    """Yield the places of the paths that exist, each as its object or list and the key."""
+    for path in paths:
+        yield from _follow(value, path)
+
+
+def _follow(value: Any, path: Path) -> Iterator[tuple[Any, Any]]:
+    names = path[0]
+    if isinstance(value, list):
+        keys: Any = range(len(value)) if names == ("*",) else ()
+    else:
+        keys = [name for name in names if name in value] if isinstance(value, dict) else ()
+    for key in keys:
+        if len(path) == 1:
+            yield value, key
+        else:
+            yield from _follow(value[key], path[1:])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WirePlaces:
     """Where a wire has what a gateway writes itself in frames that it passes on, and in whole bodies.
@@ -90,6 +110,7 @@ class WirePlaces:
         finish_reasons: the neutral finish reason by its name on the wire.
         finish_names: the name of each neutral finish reason.
         choices: the field with the list of choices.
+        call_lists: the lists of calls, for which some servers send one call.
         call_types: the types of calls, None if these objects are calls alone.
         call_id: the field of a call's id.
         call_index: the field of a call's index; None if the wire has none.
@@ -108,6 +129,7 @@ class WirePlaces:
     item_id: str = ""
     response_id: tuple[Path, ...] = ()
     choices: str = ""
+    call_lists: tuple[Path, ...] = ()
     call_types: frozenset[str | None] | None = None
     call_id: str = "id"
     call_index: str | None = None
