@@ -189,7 +189,7 @@ class ContentBuilder:
     def describe(self, **metadata: Any) -> None:
         """Add metadata to the current content, if it has a block."""
         if self._blocks:
-            self._metadata |= metadata
+            self._metadata |= to_stored_data(metadata)
 
     def text(
         self, speaker: str, text: Any, cache: CacheMark | None = None, *, extras: Mapping[str, Any] = _EMPTY
