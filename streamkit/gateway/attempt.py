@@ -450,11 +450,15 @@ class Conversion:
         if self.turn.has_error:
             events = [self._clean(event) for event in events]
         if (relay := self.output) is not self.writer:
-            written = cast("WireRelay", relay).relay(events, data)
-            if written is not None:
-                if self._keeps_calls:
-                    self._carrier.carry(events)
-                return written
+            passed, rest = cast("WireRelay", relay).relay(events, data)
+            written = set(map(id, rest))
+            if self._keeps_calls:
+                self._carrier.carry([event for event in events if id(event) not in written])
+            return passed + self._write(rest) if rest else passed
+        return self._write(events)
+
+    def _write(self, batch: Sequence[Event]) -> bytes:
+        events = batch
         if not self._has_started:
             # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
             first = next((event for event in batch if isinstance(event, UsageReport)), None)

@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -20,7 +20,6 @@ from fuzz.target import Target, stream_seeds
 from gateway.gateway_clients import CLIENTS
 
 from streamkit import Turn, providers
-from streamkit.framing import framer_for
 from streamkit.gateway import Exchange, Gateway, GatewayLimits, Upstream
 
 __all__ = ["GATEWAY_TARGETS"]
@@ -162,35 +161,7 @@ def gateway_chain(given: Input) -> None:
     again.close()
     check_turn(again)
     has_changed = any("argument" in change for change in reports[0].changes)
-    if not (providers.get(client).package == providers.get(given.provider).package and _has_irregular_calls(data)):
-        calls_kept(turn, seen, again, client, has_changed)
-
-
-def _has_irregular_calls(data: bytes) -> bool:
-    """Return True if an entry of ``tool_calls`` has no index, or the first of an index no id.
-
-    A client of the upstream's dialect gets such frames with an id and an index, and all else as it came, so the text
-    of a broken call is as broken as the upstream sent it (docs/rules.md, "The same wire").
-    """
-    framer = framer_for("sse", limit=1_000_000)
-    known: set[Any] = set()
-    for _, payload in [*framer.feed(data), *framer.close()]:
-        with suppress(ValueError, RecursionError):
-            for entry in _find_calls(json.loads(payload)):
-                index = entry.get("index") if isinstance(entry, dict) else None
-                if index.__class__ is not int or (index not in known and not isinstance(entry.get("id"), str)):
-                    return True
-                known.add(index)
-    return False
-
-
-def _find_calls(value: Any) -> Iterator[Any]:
-    """Yield the entries of every ``tool_calls`` in a chunk."""
-    for name, item in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
-        if name == "tool_calls" and item is not None:
-            yield from item if isinstance(item, list) else [None]
-        else:
-            yield from _find_calls(item)
+    calls_kept(turn, seen, again, client, has_changed)
 
 
 @cache

@@ -33,6 +33,7 @@ from streamkit.events import (
 )
 from streamkit.framing import framer_for
 from streamkit.framing.event_stream import encode_message
+from streamkit.gateway.translation.irregular_calls import IrregularCalls
 from streamkit.gateway.translation.recorded_frames import Frame, RecordedProvider
 from streamkit.ids import TargetIds, normalize_index
 from streamkit.providers.decoding.decoding import read_json
@@ -49,7 +50,6 @@ _NO_CONTENT = frozenset(
     {BlockStarted, BlockEnded, ResponseStarted, ToolCallEnd, ToolCallReady, Unknown, UsageReport, Warned}
 )
 _sequence_numbers = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})').findall
-_KINDS = (("function", "arguments"), ("custom", "input"))  # of calls with an index, and their texts
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
 
 
@@ -102,35 +102,47 @@ class WireRelay:
         self._has_begun = self._is_translated = False
         self._last = b""  # the last payload, or read
         self._plain_change: tuple[bytes, bytes] | None = None  # a text in it and what replaces it, if that is all
-        self._has_finish = self._has_end = False  # a choice has its finish reason; the upstream has ended the stream
+        self._has_end = False  # the upstream has ended the stream
+        self._is_irregular = IrregularCalls(places).contains
+        self._told: dict[type[Event], Event] = {}  # what a writer has to know of the frames that were passed on
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
-    def relay(self, events: Sequence[Event], data: Any) -> bytes | None:
-        """Return the client's bytes for the frames of the last input; None if its events have to be written.
+    def relay(self, events: Sequence[Event], data: Any) -> tuple[bytes, Sequence[Event]]:
+        """Return the client's bytes for the frames of the last input, and the events that have to be written.
 
-        So they have for a response that is not streamed, and if the upstream has sent a document instead of a stream.
+        All have for a response that is not streamed, and if the upstream has sent a document instead of a stream; those
+        from the first call on if that is irregular, because what its entries mean is known from the events alone.
 
         Args:
             events: the events that it has caused.
             data: the input.
         """
         if self._is_whole:
-            return None
+            return b"", events
         frames, self._provider.frames = self._provider.frames, []
         if not self._has_begun and not self._is_stream():
             self._is_translated = True
         if self._is_translated:
-            return None
+            return b"", events
         self._has_begun = True
         if not frames and not self._turn.closed:  # a plain frame: the last one with another text
             self._last = data
             if self._plain_change is not None:
-                return self._in_line_ends(data.replace(*self._plain_change, 1))
+                return self._in_line_ends(data.replace(*self._plain_change, 1)), ()
             framed = framer_for("sse", limit=len(data) + 1).feed(data)
             frames = [Frame(name, payload, events, is_last=False) for name, payload in framed]
         parts: list[bytes] = []
+        done = 0
         for frame in frames:
+            if not self._started and self._is_irregular(frame.payload):
+                self._is_translated = True
+                told = [event for event in events if event.__class__ is not Warned]
+                return b"".join(parts), [*self._told.values(), *told[done:]]
+            done += sum(event.__class__ is not Warned for event in frame.events)
             parts += self._pass_on(frame)
+            for event in frame.events:
+                if isinstance(event, (ResponseStarted, UsageReport)):
+                    self._told[event.__class__] = event
         if self._unstarted:
             late = [each for each in events if isinstance(each, ToolCallStart) and each.call.id not in self._started]
             parts += self._start_calls(late) if late else ()
@@ -139,7 +151,7 @@ class WireRelay:
                 self._finishes[event.choice] = event.reason
             elif isinstance(event, Failed):
                 self._writer.error = self._writer.error or event.error
-        return b"".join(parts)
+        return b"".join(parts), ()
 
     def close(self) -> bytes:
         """Return the end of the response: what waited for its finish and the terminator, or the error."""
@@ -223,7 +235,6 @@ class WireRelay:
             chunk = _decode(payload)
         if chunk is not None:
             is_finish = any(is_reason(holder[key]) for holder, key in find_places(chunk, self._places.finish))
-            self._has_finish |= is_finish
             if has_usage and not self._usage_chunk and self._moves_usage(chunk):
                 return
             starts = [event for event in events if isinstance(event, ToolCallStart)]
@@ -318,8 +329,7 @@ class WireRelay:
         if self._places.call_index is None:
             return False
         if raw_id := call.get(self._places.call_id):
-            is_again = self._has_finish and any(_has_name(call.get(kind)) for kind, _ in _KINDS)
-            return isinstance(raw_id, str) and (is_again or (choice, raw_id) not in self._by_raw_id)
+            return isinstance(raw_id, str) and (choice, raw_id) not in self._by_raw_id
         return (choice, normalize_index(call.get(self._places.call_index))) not in self._by_index
 
     def _change(self, chunk: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
@@ -366,11 +376,8 @@ class WireRelay:
         listed = chunk.get(self._places.choices)
         for position, choice in enumerate(listed) if isinstance(listed, list) else [(0, chunk)]:
             number = choice.get("index", position) if isinstance(choice, dict) and choice is not chunk else 0
-            for holder, key in find_places(choice, self._places.call_lists):
-                holder[key] = [holder[key]] if isinstance(holder[key], dict) else holder[key]  # one call, not a list
             for holder, key in find_places(choice, self._places.calls):
-                is_padding = listed is not None and not holder[key]  # ``{}``
-                if not is_padding and _is_one_of(holder[key], self._places.call_types):
+                if _is_one_of(holder[key], self._places.call_types):
                     yield number if isinstance(number, int) else 0, holder[key]
 
     def _change_call(self, choice: int, call: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
@@ -400,10 +407,6 @@ class WireRelay:
         if index_key is not None:
             self._by_index[place] = ref
             is_changed |= _set(call, index_key, ref.index)
-            (kind, field), (other, text) = _KINDS if ref.kind == "function" else _KINDS[::-1]
-            if kind not in call and isinstance(call.get(other), dict):  # it continues a call of the other kind
-                fields = call.pop(other)
-                call[kind], is_changed = {field if name == text else name: fields[name] for name in fields}, True
         if start is not None or raw_id is not None:
             is_changed |= _set(call, id_key, self._ids.call(ref.id, ref.name))
         return is_changed
@@ -486,10 +489,6 @@ def _is_one_of(value: Any, types: frozenset[Any] | None) -> bool:
         return isinstance(value, dict)
     kind = value.get("type")
     return (kind is None or isinstance(kind, str)) and kind in types
-
-
-def _has_name(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value.get("name"))
 
 
 def _set(holder: Any, key: Any, value: Any) -> bool:
