@@ -446,14 +446,14 @@ class Conversion:
 
     def write(self, batch: Sequence[Event], data: Any = None) -> bytes:
         """Return the client's bytes for some events of the upstream's response, and for the input that has them."""
-        events = batch
-        if self.turn.has_error:
-            events = [self._clean(event) for event in events]
-        if (relay := self.output) is not self.writer:
-            passed, rest = cast("WireRelay", relay).relay(events, data)
-            written = set(map(id, rest))
+        events = [self._clean(event) for event in batch] if self.turn.has_error else batch
+        if self.output is not self.writer:
+            relay = cast("WireRelay", self.output)
+            passed, rest = relay.relay(events, data)
             if self._keeps_calls:
-                self._carrier.carry([event for event in events if id(event) not in written])
+                self._carrier.carry([event for event in events if event not in rest] if rest else events)
+            told, relay.told = relay.told, ()
+            _ = self._write(told) if told else b""  # the client has it from the frames
             return passed + self._write(rest) if rest else passed
         return self._write(events)
 

@@ -33,7 +33,7 @@ from streamkit.events import (
 )
 from streamkit.framing import framer_for
 from streamkit.framing.event_stream import encode_message
-from streamkit.gateway.translation.irregular_calls import IrregularCalls
+from streamkit.gateway.translation.passed_calls import PassedCalls
 from streamkit.gateway.translation.recorded_frames import Frame, RecordedProvider
 from streamkit.ids import TargetIds, normalize_index
 from streamkit.providers.decoding.decoding import read_json
@@ -64,6 +64,9 @@ class WireRelay:
         model: the name of the model that the client gets; None for the upstream's.
         usage_chunk: the client has asked for a chunk with the token counts alone.
         is_whole: the response of the client is not streamed.
+
+    Attributes:
+        told: what the writer must know before the first events that it writes; the client knows it from the frames.
     """
 
     def __init__(
@@ -103,15 +106,15 @@ class WireRelay:
         self._last = b""  # the last payload, or read
         self._plain_change: tuple[bytes, bytes] | None = None  # a text in it and what replaces it, if that is all
         self._has_end = False  # the upstream has ended the stream
-        self._is_irregular = IrregularCalls(places).contains
-        self._told: dict[type[Event], Event] = {}  # what a writer has to know of the frames that were passed on
+        self._passed_on = PassedCalls(places, turn)
+        self.told: Sequence[Event] = ()
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
     def relay(self, events: Sequence[Event], data: Any) -> tuple[bytes, Sequence[Event]]:
         """Return the client's bytes for the frames of the last input, and the events that have to be written.
 
         All have for a response that is not streamed, and if the upstream has sent a document instead of a stream; those
-        from the first call on if that is irregular, because what its entries mean is known from the events alone.
+        from a frame on whose calls cannot be passed on (`PassedCalls`).
 
         Args:
             events: the events that it has caused.
@@ -124,25 +127,23 @@ class WireRelay:
             self._is_translated = True
         if self._is_translated:
             return b"", events
-        self._has_begun = True
-        if not frames and not self._turn.closed:  # a plain frame: the last one with another text
+        self._has_begun, is_plain = True, not frames
+        if is_plain and not self._turn.closed:  # a plain frame: the last one with another text
             self._last = data
             if self._plain_change is not None:
                 return self._in_line_ends(data.replace(*self._plain_change, 1)), ()
             framed = framer_for("sse", limit=len(data) + 1).feed(data)
             frames = [Frame(name, payload, events, is_last=False) for name, payload in framed]
-        parts: list[bytes] = []
-        done = 0
+        parts, done = list[bytes](), 0
         for frame in frames:
-            if not self._started and self._is_irregular(frame.payload):
+            if not (is_plain or frame.is_last) and self._passed_on.ends_at(frame.payload, frame.events):
                 self._is_translated = True
-                told = [event for event in events if event.__class__ is not Warned]
-                return b"".join(parts), [*self._told.values(), *told[done:]]
+                rest = [event for event in events if event.__class__ is not Warned][done:]
+                self.told = self._passed_on.tell(rest)
+                return b"".join(parts), rest
             done += sum(event.__class__ is not Warned for event in frame.events)
             parts += self._pass_on(frame)
-            for event in frame.events:
-                if isinstance(event, (ResponseStarted, UsageReport)):
-                    self._told[event.__class__] = event
+            self._passed_on.add(frame.events)
         if self._unstarted:
             late = [each for each in events if isinstance(each, ToolCallStart) and each.call.id not in self._started]
             parts += self._start_calls(late) if late else ()

@@ -1,0 +1,106 @@
+"""The calls whose frames are passed on, on a wire that numbers its calls (Chat Completions), and where that ends.
+
+It ends at an entry without an index, at the first of a call without an id or a name, and at a call in another form. What
+such entries mean is decided by the rules of docs/rules.md ("Slot reuse"), which look at what came before; with an index
+and an id they have another meaning for their reader. So the rest of the response is written from the events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from streamkit.events import (
+    Event,
+    ResponseStarted,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    UsageReport,
+)
+from streamkit.providers.writing.wire_output import WirePlaces, find_places
+from streamkit.reading.turn import Turn
+
+__all__ = ["PassedCalls"]
+
+#: The fields and types of calls in other forms. Within a text of JSON their quotes are escaped.
+_OTHER_FORMS = re.compile(rb'"type"\s*:\s*"tool_use"|"function_call"\s*:\s*\{')
+
+
+class PassedCalls:
+    """The calls of one response that were passed on.
+
+    Args:
+        places: where the wire has calls.
+        turn: the response.
+    """
+
+    def __init__(self, places: WirePlaces, turn: Turn) -> None:
+        self._places = places
+        self._turn = turn
+        self._ids: dict[tuple[str, int], str] = {}  # the id of the last call by choice and index
+        self._announced = self._started = 0  # calls: by an entry with a new id, by an event
+        self._facts: dict[type[Event], Event] = {}
+        self._events: list[ToolCallStart | ToolCallEnd | ToolCallReady] = []
+
+    def ends_at(self, payload: bytes, events: Iterable[Event]) -> bool:
+        """Return True for the first frame with a call that cannot be passed on, or that begins without an id."""
+        is_irregular = self._is_irregular(payload)
+        self._started += sum(event.__class__ is ToolCallStart for event in events)
+        return is_irregular or (bool(self._places.call_lists) and self._started > self._announced)
+
+    def _is_irregular(self, payload: bytes) -> bool:
+        lists = self._places.call_lists
+        if lists and _OTHER_FORMS.search(payload):
+            return True
+        if not lists or b'"tool_calls"' not in payload:
+            return False
+        try:
+            chunk = msgspec.json.decode(payload)
+        except (ValueError, RecursionError):
+            return False
+        listed = chunk.get(self._places.choices) if isinstance(chunk, dict) else None
+        for position, choice in enumerate(listed if isinstance(listed, list) else ()):
+            for holder, key in find_places(choice, lists):
+                calls = holder[key]
+                number = str(choice.get("index", position))
+                if calls and not (isinstance(calls, list) and all(self._is_regular(number, call) for call in calls)):
+                    return True
+        return False
+
+    def _is_regular(self, choice: str, call: Any) -> bool:
+        index = call.get(self._places.call_index) if isinstance(call, dict) else None
+        if index.__class__ is not int:
+            return False
+        call_id, known = call.get(self._places.call_id), self._ids.get((choice, index))
+        if isinstance(call_id, str) and call_id and call_id != known:
+            self._ids[choice, index] = call_id
+            self._announced += 1
+            called = call.get("function") or call.get("custom")
+            return isinstance(called, dict) and bool(called.get("name"))
+        return known is not None
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Keep what a writer would have to know of a frame that was passed on."""
+        for event in events:
+            if isinstance(event, (ResponseStarted, UsageReport)):
+                self._facts[event.__class__] = event
+            elif isinstance(event, (ToolCallStart, ToolCallEnd, ToolCallReady)):
+                self._events.append(event)
+
+    def tell(self, rest: Sequence[Event]) -> list[Event]:
+        """Return the events that a writer must know before *rest*; the text of each call is one delta."""
+        return [*self._facts.values(), *self._calls(rest)]
+
+    def _calls(self, rest: Sequence[Event]) -> Iterator[Event]:
+        for event in self._events:
+            yield event
+            if isinstance(event, ToolCallStart):
+                deltas = (each for each in rest if isinstance(each, ToolCallDelta) and each.call.id == event.call.id)
+                later = "".join([each.arguments_delta for each in deltas])
+                text = self._turn.call(event.call.id).arguments_text.removesuffix(later)
+                yield ToolCallDelta(event.call, text, event.choice)
