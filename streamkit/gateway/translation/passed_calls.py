@@ -1,8 +1,8 @@
 """The calls whose frames are passed on, on a wire that numbers its calls (Chat Completions), and where that ends.
 
-It ends at an entry without an index, at the first of a call without an id or a name, and at a call in another form. What
-such entries mean is decided by the rules of docs/rules.md ("Slot reuse"), which look at what came before; with an index
-and an id they have another meaning for their reader. So the rest of the response is written from the events.
+It ends at an entry without an index, at the first of a call without an id or a name, and at a call in another form.
+What such entries mean is decided by the rules of docs/rules.md ("Slot reuse"), which look at what came before; with an
+index and an id they have another meaning for their reader. So the rest of the response is written from the events.
 """
 
 from __future__ import annotations
