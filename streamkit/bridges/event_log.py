@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
 import anyio
@@ -57,16 +57,20 @@ _LOG_COST: Final = 1024
 
 
 class UnknownRun(StreamkitError):
-    """There is no such run, or it is forgotten: a server responds with status 404."""
+    """There is no such run, or it is forgotten."""
+
+    status: ClassVar[int] = 404  #: of the response
 
 
 class FramesGone(StreamkitError):
-    """The log has dropped the frame: a server responds with status 410, and the page loads what is stored.
+    """The log has dropped the frame: the page loads what is stored.
 
     Attributes:
         offset: of the frame.
         first: the offset of the first frame that is kept.
     """
+
+    status: ClassVar[int] = 410  #: of the response
 
     def __init__(self, offset: int, first: int) -> None:
         super().__init__(f"the frame {offset} of the log was dropped: the first one that is kept is {first}")
