@@ -1,12 +1,22 @@
-"""Applications of the tests in processes of their own, over real HTTP."""
+"""Applications in processes of their own, over real HTTP.
+
+As a command it kills one without notice and starts it anew: ``python servers.py FOLDER PORT COMMAND ...``. The folder
+has the number of the process, and what it prints.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+
+if (tests := str(Path(__file__).resolve().parent.parent)) not in sys.path:
+    sys.path.insert(0, tests)
 
 from waiting import wait_until
 
@@ -17,20 +27,42 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
+def is_listening(port: int) -> bool:
+    """Return True if a server accepts connections at a port."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def start(folder: Path, port: int, command: Sequence[str], **variables: str) -> None:
+    """Start an application, and wait until it listens."""
+    with (folder / "output").open("a") as output:
+        process = subprocess.Popen(command, env={**os.environ, **variables}, stdout=output, stderr=output)
+    (folder / "pid").write_text(str(process.pid))
+
+    def has_started() -> bool:
+        assert process.poll() is None, (folder / "output").read_text()
+        return is_listening(port)
+
+    wait_until(has_started)
+    process.returncode = 0  # it outlives this object
+
+
+def stop(folder: Path, port: int) -> None:
+    """Kill the application, and wait until it is gone."""
+    os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+    wait_until(lambda: not is_listening(port))
+
+
 @contextmanager
-def started(command: Sequence[str], port: int, **variables: str) -> Iterator[None]:
-    """Run an application that listens on a port, until the block ends."""
-    environment = {**os.environ, **variables}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def is_listening() -> bool:
-        assert process.poll() is None, process.stdout.read()
-        with socket.socket() as client:
-            return client.connect_ex(("127.0.0.1", port)) == 0
-
+def started(folder: Path, port: int, command: Sequence[str], **variables: str) -> Iterator[None]:
+    """Run an application until the block ends."""
+    start(folder, port, command, **variables)
     try:
-        wait_until(is_listening)
         yield
     finally:
-        process.terminate()
-        process.communicate()
+        stop(folder, port)
+
+
+if __name__ == "__main__":
+    stop(Path(sys.argv[1]), int(sys.argv[2]))
+    start(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -64,7 +64,7 @@ async def page(name: str, model: tuple[Model, Server], tmp_path: Path) -> AsyncG
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", f"{name}_app:app", f"--port={port}", "--log-level=warning"]
     paths = ":".join([str(ROOT), str(TESTS), str(tmp_path)])
-    with started(command, port, MODEL_URL=model[1].base_url("anthropic"), PYTHONPATH=paths):
+    with started(tmp_path, port, command, MODEL_URL=model[1].base_url("anthropic"), PYTHONPATH=paths):
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             yield client
 
