@@ -289,6 +289,8 @@ class LiveRuns:
             UsageError: a run of this key works here.
         """
         run_key = run.run_key
+        while run_key in self._runs and self._runs[run_key].ended is not None:
+            await self._end.wait()  # a page has answered the last event of the run that is resumed
         log = log or self.log(run_key)
         start = await log.append()  # from here on there is such a log
         if run_key in self._runs:

@@ -462,6 +462,39 @@ async def test_a_resumed_run_goes_on_in_its_log() -> None:
         assert await events_of(runs.log(run.run_key)) == [*before, *own]
 
 
+async def test_a_page_may_answer_as_soon_as_it_has_read_the_last_event() -> None:
+    tools, tidied = [Tool(lambda: "paid", name="pay", approval="ask")], anyio.Event()
+    run, _ = make_run(answer("", ("pay", {})), tools=tools)
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        async for line in public_events(run):
+            yield line
+        await tidied.wait()
+
+    async with LiveRuns() as runs:
+        reader = await (await runs.start(run, frames())).server_sent_events()
+        data = b""
+        while b"run_ended" not in data:
+            data += await anext(reader)
+        state = run.state
+        assert state is not None
+        resumed, _ = make_run(
+            answer("Paid."), tools=tools, history=None, resume=state.answer(approvals={state.pending[0]: True})
+        )
+        logs: list[EventLog] = []
+
+        async def start() -> None:
+            logs.append(await runs.start(resumed))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(start)
+            await anyio.wait_all_tasks_blocked()
+            assert logs == []
+            tidied.set()
+        assert (await events_of(logs[0]))[-1]["ended"] == "answered"
+        assert logs[0].start == len(parse(data))
+
+
 async def test_a_run_that_works_is_not_started_again() -> None:
     model = GatedModel()
     async with LiveRuns() as runs:
