@@ -35,6 +35,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import httpx
+from streamkit.cli.connection import request_settings
 
 from streamkit import (
     Content,
@@ -48,7 +49,6 @@ from streamkit import (
     run_loop,
     tool,
 )
-from streamkit.cli.connection import request_settings
 from streamkit.events import ToolCallStart
 from streamkit.history import ToolCallBlock, ToolResponseBlock
 from streamkit.testing import (
