@@ -347,8 +347,9 @@ class LiveRuns:
                     log_failure(_log, "the log of the run %r lacks its end", run.run_key, error=error)
             del self._runs[run.run_key]
             self._tasks.pop(run.run_key, None)
-            self._ended[run.run_key] = log
-            self._ended_bytes += log.size + _LOG_COST
+            if log.size:  # of another place it is read there
+                self._ended[run.run_key] = log
+                self._ended_bytes += log.size + _LOG_COST
             while self._ended_bytes > self._max_ended_bytes:
                 self._ended_bytes -= self._ended.pop(next(iter(self._ended))).size + _LOG_COST
             self._end.set()

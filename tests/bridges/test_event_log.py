@@ -223,7 +223,7 @@ async def test_a_thousand_readers_get_every_frame() -> None:
     async with anyio.create_task_group() as group:
         for _ in range(1000):
             group.start_soon(follow)
-        for number in range(20):
+        for number in range(6):
             await anyio.lowlevel.checkpoint()
             await log.append(b"%d," % number)
             text += b"%d," % number
