@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from streamkit import parse_request
 from streamkit.gateway import Cooldowns, Gateway, Upstream
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.providers.contract.carried_state import STATE_MARK
+from streamkit.providers.contract.rendered import STATE_MARK
 from streamkit.testing import Call, Reasoning, Reply, validate_request
 from streamkit.testing.application import ScriptedApplication
 from streamkit.testing.script import Item

@@ -20,7 +20,7 @@ from streamkit import Turn, providers
 from streamkit.framing import framer_for
 from streamkit.framing.event_stream import encode_message
 from streamkit.gateway import Exchange, Gateway, Upstream, UpstreamRequest
-from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.contract.rendered import is_wrapped_state
 
 Json = dict[str, Any]
 #: What of a frame is written by the gateway, by the wire; the other fields are those of the upstream.
