@@ -116,9 +116,8 @@ class Pairing:
     def _set_result(self, call: PairedCall, result: PairedResult) -> None:
         call.result, result.call = result, call
         if result.block.call_id != call.block.id:
-            self._changes.append(
-                Translated(f"the result with the id {result.block.call_id!r} got the id of its call, {call.id!r}")
-            )
+            sentence = f"the result with the id {result.block.call_id!r} got the id of its call, {call.id!r}"
+            self._changes.append(Translated(sentence))
 
     def _pair_early(self) -> None:
         """Pair results that precede their calls."""
@@ -132,9 +131,8 @@ class Pairing:
             if name is not None:
                 self._pair(result, later_calls, name)
             else:
-                self._changes.append(
-                    Lost(f"a result with the id {result.block.call_id!r} was dropped: no call has that id")
-                )
+                sentence = f"a result with the id {result.block.call_id!r} was dropped: no call has that id"
+                self._changes.append(Lost(sentence))
 
     def _pair_nameless(self) -> None:
         """Pair results without an id by their position, and by their tool's name if they have it."""

@@ -311,9 +311,8 @@ class _Repairer:
         results: list[PairedResult] = []
         for call in segment.calls:
             if call.result is None:
-                self._report(
-                    Translated(f"the call {call.id!r} of {call.block.name!r} had no result and got a neutral one")
-                )
+                sentence = f"the call {call.id!r} of {call.block.name!r} had no result and got a neutral one"
+                self._report(Translated(sentence))
                 blocks.append(
                     ToolResponseBlock(call_id=call.id, name=call.block.name, status="canceled", error=NO_RESULT)
                 )
@@ -326,9 +325,8 @@ class _Repairer:
         )
         if not _are_identical(present, results):
             ids = ", ".join(repr(result.block.call_id) for result in results)
-            self._report(
-                Translated(f"the results with the ids {ids} were moved directly after their calls, in call order")
-            )
+            sentence = f"the results with the ids {ids} were moved directly after their calls, in call order"
+            self._report(Translated(sentence))
         if container is not None:
             original = [block for block in container.source.blocks if isinstance(block, ToolResponseBlock)]
             if container.is_complete and _are_identical(original, blocks):

@@ -328,9 +328,8 @@ class Provider:
             return tool
         if tool.kind == "custom" and not self.traits.custom_calls:
             if tool.grammar is not None:
-                rendered.report(
-                    Lost(f"the grammar of the tool {tool.name} is only described: {self.name} enforces none")
-                )
+                sentence = f"the grammar of the tool {tool.name} is only described: {self.name} enforces none"
+                rendered.report(Lost(sentence))
             tool = tool.as_function()
         schema, changes = adapt_tool_schema(tool.name, tool.parameters, self.traits.tool_schema)
         for change in changes:

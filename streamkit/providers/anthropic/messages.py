@@ -175,9 +175,8 @@ class AnthropicRenderer(BlockRenderer):
                 system[position]["cache_control"] = {"type": "ephemeral", **mark}
             self.request_fields["system"] = system
         if (system or self.marked_messages) and self.drop_first_marks(system):
-            self.report(
-                LeftOut(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
-            )
+            sentence = f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request"
+            self.report(LeftOut(sentence))
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
 

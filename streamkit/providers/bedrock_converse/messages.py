@@ -88,9 +88,8 @@ def build_request(
 
     client_tools, system_tools = _called_tools(rendered.messages)
     if tool_choice == "none" and tools and client_tools:
-        rendered.report(
-            Lost("the tool choice 'none' was left out: Converse has none, and needs the tools for earlier calls")
-        )
+        sentence = "the tool choice 'none' was left out: Converse has none, and needs the tools for earlier calls"
+        rendered.report(Lost(sentence))
     elif tool_choice == "none":
         tools = ()
     specs = render_tools(tools, most_marks=most_marks)
@@ -168,9 +167,8 @@ class ConverseRenderer(BlockRenderer):
         self._drop_reasoning_message()
         self.close_messages(len(self.messages))
         if self.drop_first_marks(self._system):
-            self.report(
-                LeftOut(f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request")
-            )
+            sentence = f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request"
+            self.report(LeftOut(sentence))
         self.strip_last_text()
         self.begin_with_user_text()
 
@@ -188,9 +186,8 @@ class ConverseRenderer(BlockRenderer):
     def _drop_reasoning_message(self) -> None:
         if self._has_reasoning_message():
             del self.messages[-1], self.members[-1]
-            self.report(
-                LeftOut("a response with reasoning only was left out: the model would take it for a prefilled response")
-            )
+            sentence = "a response with reasoning only was left out: the model would take it for a prefilled response"
+            self.report(LeftOut(sentence))
 
     def close_messages(self, stop: int) -> None:
         """Give messages their final form; not the one before a message that may be left out, which goes on then."""
@@ -241,9 +238,8 @@ class ConverseRenderer(BlockRenderer):
     def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
         """Return the parts and a ``cachePoint`` after them, except after reasoning and calls."""
         if "reasoningContent" in parts[-1] or _is_client_call(parts[-1]):
-            self.report(
-                LeftOut("a cache mark on reasoning or a call was left out: nothing may follow these on Bedrock")
-            )
+            sentence = "a cache mark on reasoning or a call was left out: nothing may follow these on Bedrock"
+            self.report(LeftOut(sentence))
             return parts
         return [*parts, cache_point(mark)]
 

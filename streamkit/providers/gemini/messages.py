@@ -265,9 +265,8 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             if signature:
                 return [_signed({"text": block.text, "thought": True, **self._fields(block)}, signature)]
             if self.is_own(block) or not self.is_from_target(block):  # else the signature was reported
-                self.report(
-                    LeftOut("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
-                )
+                sentence = "reasoning without a signature of Gemini's was left out: only signed parts need to go back"
+                self.report(LeftOut(sentence))
             return []
         if parts := self._own_parts(block):
             return parts

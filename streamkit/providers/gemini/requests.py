@@ -263,9 +263,8 @@ def _write_budget(
         return
     most = writer.facts.max_budget
     if most is not None and budget > most:
-        writer.report(
-            Translated(f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model")
-        )
+        sentence = f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model"
+        writer.report(Translated(sentence))
         budget = most
     fitting = budget if is_exact else writer.fitting_budget(budget, limit, is_exact=False)
     if fitting is None and not writer.facts.reasoning_is_optional:

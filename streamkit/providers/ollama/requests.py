@@ -95,9 +95,8 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     elif mode == "auto" or effort:
         if writer.is_foreign and writer.facts.reasoning == "any":
             # "... does not support thinking" with status 400 (ollama/ollama#10725); those that do, think by default
-            writer.report(
-                LeftOut("reasoning was not requested: models without it refuse the field, others reason by default")
-            )
+            sentence = "reasoning was not requested: models without it refuse the field, others reason by default"
+            writer.report(LeftOut(sentence))
         else:
             writer.put(True, "think")
     writer.write_output_format(output_fields)

@@ -219,9 +219,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def _assistant_content(self, parts: _AssistantParts) -> str | list[Json] | None:
         """Return the content of an assistant message; as parts if a text has a cache mark."""
         if self.traits.cache_marks and any(cache_mark(block) is not None for block in parts.calls):
-            self.report(
-                LeftOut(f"a cache mark on a call was left out: {self.traits.name} accepts it on parts of content only")
-            )
+            sentence = f"a cache mark on a call was left out: {self.traits.name} accepts it on parts of content only"
+            self.report(LeftOut(sentence))
         if not parts.content:
             return None
         if _are_plain_texts(parts.content):

@@ -265,9 +265,8 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect, limit: int | N
         if effort and mode != "off" and traits.reasoning.effort_with_switch:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
         elif effort and mode != "off":
-            writer.report(
-                LeftOut(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")
-            )
+            sentence = f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on"
+            writer.report(LeftOut(sentence))
     else:
         if effort and budget is None:
             budget = budget_for(effort)

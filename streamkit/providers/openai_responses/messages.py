@@ -266,9 +266,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             item.pop("id", None)
         item = without_foreign_id(item)
         if "id" not in item and not item.get("encrypted_content") and (self._is_interrupted or not item.get("content")):
-            self.report(
-                LeftOut("reasoning was left out: the provider did not retain it, and it has no encrypted content")
-            )
+            sentence = "reasoning was left out: the provider did not retain it, and it has no encrypted content"
+            self.report(LeftOut(sentence))
             return
         self._pending_reasoning.append(item)
 
@@ -325,9 +324,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if block.metadata.get("refusal") and item_id is None:
             self.report(InWords("a refusal was sent back as text: without its item's id there is no other form"))
         elif item_id is None and block.metadata.get("citations") and self.is_from_target(block):
-            self.report(
-                LeftOut("the citations of a text were left out: without its item's id there is no field for them")
-            )
+            sentence = "the citations of a text were left out: without its item's id there is no field for them"
+            self.report(LeftOut(sentence))
         origin = (is_own, block.metadata.get("item_id" if is_own else "provider"))
         if self._last_text is not None and self._last_text[0] == origin:
             last = self._last_text[1]
@@ -407,9 +405,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             item for item in raw if isinstance(item, dict) and (isinstance(item.get("type"), str) or is_reference(item))
         ]
         if is_own and self._is_interrupted and not (items and all("id" not in item for item in items)):
-            self._omit(
-                Lost("a provider's item was left out: the provider did not retain the response that was cut off")
-            )
+            sentence = "a provider's item was left out: the provider did not retain the response that was cut off"
+            self._omit(Lost(sentence))
             return
         if is_own and items:
             for item in items:

@@ -196,9 +196,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             elif (part := self.reasoning_block(block)) is not None:
                 return [part]
             else:
-                self.report(
-                    LeftOut(f"reasoning without a signature was left out: {self.target} accepts only signed reasoning")
-                )
+                sentence = f"reasoning without a signature was left out: {self.target} accepts only signed reasoning"
+                self.report(LeftOut(sentence))
             return []
         if isinstance(block, (ServerToolBlock, OpaqueBlock)):
             return self.own_parts(block)
@@ -225,9 +224,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         parts = result_parts(block.result) if not block.error else None
         if parts is not None and not all(isinstance(part, TextBlock) for part in parts):
             # 400 "all content must be type 'text' if 'is_error' is true" (caozhiyuan/copilot-api#196)
-            self.report(
-                Described(f"put text in the place of images and files of a failed result: {self.target} refuses them")
-            )
+            sentence = f"put text in the place of images and files of a failed result: {self.target} refuses them"
+            self.report(Described(sentence))
         has_text = bool(text if self.accepts_blank_results else text.strip())
         return text if has_text else f"The call did not complete: {block.status}."
 

@@ -343,9 +343,8 @@ def _replacement_text(
         changes.append(InWords(f"a text file became text: {provider.name} takes no such file"))
         return text
     if policy == "text":
-        changes.append(
-            Described(f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry")
-        )
+        sentence = f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry"
+        changes.append(Described(sentence))
         return text
     changes.append(Lost(f"left out an {label(block)}, which {provider.name} cannot carry"))
     return None

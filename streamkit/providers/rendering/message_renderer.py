@@ -191,9 +191,8 @@ class MessageRenderer(Generic[AnyTraits]):
                     has_words = has_words or WORDS in block.metadata
                     report_own_fields(block, self.changes)
                 if type(block) is TextBlock and block.metadata.get("citations") and not self.is_from_target(block):
-                    self.report(
-                        LeftOut("the citations of a text were left out: only the provider that made them accepts them")
-                    )
+                    sentence = "the citations of a text were left out: only the provider that made them accepts them"
+                    self.report(LeftOut(sentence))
                 if type(block) is ToolResponseBlock and (block.error or block.status not in (None, "completed")):
                     has_flag = self.has_failure_flag(block)
                     is_said = has_flag or self._says_failure(block)
@@ -222,9 +221,8 @@ class MessageRenderer(Generic[AnyTraits]):
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock) and not self.has_failure_flag(block):
                 if not self._says_failure(block):
-                    self.report(
-                        InWords("that a result is an error was written into its text: the target has no field for it")
-                    )
+                    sentence = "that a result is an error was written into its text: the target has no field for it"
+                    self.report(InWords(sentence))
                     block = copy_with(block, error=f"Error: {block.error or text_or_json(block.result)}")
             is_said = block.type in _WITH_WORDS and WORDS in block.metadata and not self.is_own(block)
             if is_said:
@@ -320,9 +318,8 @@ class MessageRenderer(Generic[AnyTraits]):
         if legal == name:
             self._legal_names.add(name)
         else:
-            self.report(
-                Translated(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
-            )
+            sentence = f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected"
+            self.report(Translated(sentence))
         return legal
 
     def arguments_object(self, block: ToolCallBlock) -> Json:
@@ -337,9 +334,8 @@ class MessageRenderer(Generic[AnyTraits]):
             return {"input": block.parameters}
         if (invalid := invalid_arguments(block)) is None:
             return block.parameters
-        self.report(
-            InWords(f"the arguments of a call of {block.name!r} were put into an object as text: they were none")
-        )
+        sentence = f"the arguments of a call of {block.name!r} were put into an object as text: they were none"
+        self.report(InWords(sentence))
         return {"INVALID_JSON": invalid}
 
     def append(self, message: Json, contents: Sequence[int] | None = None) -> None:

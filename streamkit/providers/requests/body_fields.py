@@ -350,9 +350,8 @@ class SettingsWriter:
             return budget
         fitting = min(budget, limit - 1 if is_exact else limit // 2)
         if fitting < LEAST_BUDGET:
-            self.report(
-                LeftOut(f"reasoning was left out: it needs {LEAST_BUDGET} tokens, and the response has {limit}")
-            )
+            sentence = f"reasoning was left out: it needs {LEAST_BUDGET} tokens, and the response has {limit}"
+            self.report(LeftOut(sentence))
             return None
         if fitting != budget:
             self.report(Translated(f"the reasoning budget was changed from {budget} to {fitting} of {limit} tokens"))
@@ -399,6 +398,5 @@ class SettingsWriter:
         value = self.get(name)
         if value is not None and most is not None and value > most:
             self._values[name] = most
-            self.report(
-                Translated(f"the setting {name!r} was changed from {value} to {most}, the most that is accepted")
-            )
+            sentence = f"the setting {name!r} was changed from {value} to {most}, the most that is accepted"
+            self.report(Translated(sentence))

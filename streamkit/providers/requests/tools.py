@@ -89,9 +89,8 @@ class ToolNames:
                     target = target[: longest - len(suffix)] + suffix
                 if target != tool.name:
                     group = "" if tool.namespace is None else f" of {tool.namespace!r}"
-                    self.changes.append(
-                        Translated(f"the tool {tool.name!r}{group} has the name {target!r} in this request")
-                    )
+                    sentence = f"the tool {tool.name!r}{group} has the name {target!r} in this request"
+                    self.changes.append(Translated(sentence))
             if key == (None, target):
                 self._unchanged.add(target)
             self._targets[key] = target

@@ -129,9 +129,8 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
         is_exact = budget is not None and not writer.is_foreign
         field = _enabled(writer, budget or budget_for(effort), limit, is_exact=is_exact)
         if effort and field and budget is None:
-            writer.report(
-                Translated(f"the reasoning effort {effort!r} became a budget of {field['budget_tokens']} tokens")
-            )
+            sentence = f"the reasoning effort {effort!r} became a budget of {field['budget_tokens']} tokens"
+            writer.report(Translated(sentence))
         if budget is None or writer.is_foreign:
             effort = None  # some models have both, and a client that sends both knows its model
     elif budget is not None and form != "adaptive":
