@@ -37,8 +37,8 @@ from streamkit.gateway.operation import Observe, Operation, find_cost, known_pri
 from streamkit.gateway.passed_on import PASSED_ON, find_path, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
+from streamkit.gateway.stores import open_store
 from streamkit.gateway.stores.store import MemoryStore, OwnEntries, Store, StoreUnavailable
-from streamkit.gateway.stores.store_address import open_store
 from streamkit.gateway.stores.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange

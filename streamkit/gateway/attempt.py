@@ -116,8 +116,7 @@ class Attempt:
         self._entries = entries
         self._has_references = route.client == "openai_responses"
         self.has_large_body: bool = False
-        self._as_array = route.as_array
-        self._streams_in_body = route.stream is None
+        self._route = route
         target = providers.get(upstream.provider)
         self.target: Provider = target
         self.client: Provider = client_provider(route, target)
@@ -191,7 +190,7 @@ class Attempt:
 
             asked = (self._client_body, request, self.request, render, self.model, self.target, self.changes)
             self._body = pass_request(*asked)
-            if self._streams_in_body:
+            if self._route.stream is None:
                 self._body["stream"] = True
         else:
             settings = None if self.model == request.settings.model else {"model": self.model}
@@ -210,7 +209,7 @@ class Attempt:
             response_id=f"resp_{secrets.token_hex(24)}" if self._has_references else None,
             model=request.settings.model,
             stream=request.stream,
-            framing="json_array" if request.stream and self._as_array else None,
+            framing="json_array" if request.stream and self._route.as_array else None,
             usage_chunk=usage_chunk,
         )
         # Also of a response that fails before it starts.

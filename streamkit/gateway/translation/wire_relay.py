@@ -123,8 +123,9 @@ class WireRelay:
         if self._is_whole:
             return b"", events
         frames, self._provider.frames = self._provider.frames, []
-        if not self._has_begun and not self._is_stream():
-            self._is_translated = True
+        if not self._has_begun:
+            body, expected = self._turn._body, type(framer_for(self._provider.traits.framing, limit=1))
+            self._is_translated |= body is None or type(body.framer) is not expected
         if self._is_translated:
             return b"", events
         self._has_begun, is_plain = True, not frames
@@ -210,11 +211,6 @@ class WireRelay:
         again.close()
         return data if _substance(again) == _substance(self._turn) else None
 
-    def _is_stream(self) -> bool:
-        body = self._turn._body
-        expected = type(framer_for(self._provider.traits.framing, limit=1))
-        return body is not None and type(body.framer) is expected
-
     # ------------------------------------------------------------ frames
 
     def _pass_on(self, frame: Frame) -> Iterator[bytes]:
@@ -230,7 +226,9 @@ class WireRelay:
             is_content = is_content or event.__class__ not in _NO_CONTENT
         is_finish = False
         if self._places.item_id:
-            payload = self._replace_ids(self._written_item_id, payload)
+            payload = self._replace_ids(
+                lambda found: found[1] + self._item_id(found[2].decode(errors="replace")).encode(), payload
+            )
             has_calls = False  # they are in items
         if has_calls or (has_usage and not self._usage_chunk) or self._has_mark(payload):
             chunk = _decode(payload)
@@ -362,9 +360,6 @@ class WireRelay:
             is_changed = True
         return is_changed
 
-    def _written_item_id(self, found: re.Match[bytes]) -> bytes:
-        return found[1] + self._item_id(found[2].decode(errors="replace")).encode()
-
     def _item_id(self, raw_id: str) -> str:
         written = self._item_ids.get(raw_id)
         if written is None:
@@ -385,9 +380,7 @@ class WireRelay:
         """Give a call its id and its index."""
         id_key, index_key = self._places.call_id, self._places.call_index
         raw_id, place = call.get(id_key), (choice, normalize_index(call.get(index_key or "")))
-        start = next((each for each in starts if each.choice == choice), None)
-        if start is not None and not self._is_of(start, raw_id, place):
-            start = None
+        start = next((each for each in starts if each.choice == choice and self._is_of(each, raw_id)), None)
         ref = self._by_raw_id.get((choice, raw_id)) if isinstance(raw_id, str) else None
         if ref is None and self._without_ids:  # one of these has got its id later
             ref = next((each for each in self._without_ids if self._turn.call(each.id).raw_id == raw_id), None)
@@ -412,12 +405,9 @@ class WireRelay:
             is_changed |= _set(call, id_key, self._ids.call(ref.id, ref.name))
         return is_changed
 
-    def _is_of(self, start: ToolCallStart, raw_id: Any, place: Any) -> bool:
-        """Return True if an entry with this id, at this index of its choice, is that of a call that has started."""
-        known = self._turn.call(start.call.id).raw_id
-        if isinstance(raw_id, str) and raw_id:
-            return known in (None, raw_id)
-        return known is None or place not in self._by_index
+    def _is_of(self, start: ToolCallStart, raw_id: Any) -> bool:
+        """Return True if an entry with this id may be that of a call that has started; an empty one is none."""
+        return not (isinstance(raw_id, str) and raw_id) or self._turn.call(start.call.id).raw_id in (None, raw_id)
 
     def _set_finishes(self, chunk: Json) -> bool:
         """Write the finish as the turn has it, as far as it is known; return whether that is another value."""
