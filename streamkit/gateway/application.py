@@ -199,6 +199,11 @@ class Gateway:
         self.begin_shutdown()
         await self._state.store.aclose()
 
+    @property
+    def models(self) -> list[str]:
+        """The names of models that clients can list: those of the upstreams' ``models``."""
+        return self._state.lists.names
+
 
 class Service:
     """The service of one request."""
