@@ -82,10 +82,8 @@ class WireRelay:
         usage_chunk: bool,
         is_whole: bool,
     ) -> None:
-        self._turn = turn
+        self._turn, self._provider, self._writer = turn, provider, writer
         self._is_whole = is_whole
-        self._provider = provider
-        self._writer = writer
         self._traits = writer.traits
         self._places = places = cast("WirePlaces", writer.places)
         self._wrap = wrap
