@@ -17,7 +17,7 @@ from typing import Any
 from streamkit.calls import CallKind
 from streamkit.events import NormalizedToolChunk, ReasoningKind
 from streamkit.ids import normalize_index
-from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.contract.rendered import is_wrapped_state
 from streamkit.providers.contract.sink import ChoiceSink
 from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.openai_chat.schema import CallDelta, Delta
