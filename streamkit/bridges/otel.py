@@ -24,7 +24,7 @@ from time import time_ns
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from streamkit.bridges.otel_content import to_input, to_message
+from streamkit.bridges.otel_content import to_input, to_message, to_response
 from streamkit.calls import StreamError, ToolCall, ToolResult
 from streamkit.errors import StreamInterrupted
 from streamkit.events import RunEnded
@@ -70,7 +70,8 @@ _TOOL_DURATION, _AGENT_DURATION = "gen_ai.execute_tool.duration", "gen_ai.invoke
 _FAST, _SLOW = [0.01 * 2**power for power in range(14)], [0.1 * 2**power for power in range(13)]
 _BOUNDARIES = {_CHAT_DURATION: _FAST, _FIRST_CHUNK: _FAST, _TOOL_DURATION: _FAST, _AGENT_DURATION: _SLOW}
 _MOST_MODELS = 100  # that clients of a gateway can make labels of metrics
-_LARGEST = 2**63  # integers of an attribute are below it: an exporter fails at others, and loses all that it has
+# An exporter fails at integers of more than 64 bits, and loses all that it has: of a setting, and of a sum of tokens.
+_LARGEST, _MOST_TOKENS = 2**63, 2**31
 
 _Attributes: TypeAlias = dict[str, Any]
 
@@ -147,7 +148,7 @@ class Telemetry:
             detach(token)
             failure: str = "canceled" if result is None else result.status
             if result is not None and result.status == "completed":
-                operation.capture(lambda: {"gen_ai.tool.call.result": to_stored_result(result.value)})
+                operation.capture(lambda: {"gen_ai.tool.call.result": to_response(to_stored_result(result.value))})
             elif result is not None and result.exception is not None:
                 failure = _exception_name(result.exception)
             operation.end(_TOOL_DURATION, common, None if failure == "completed" else failure)
@@ -270,7 +271,7 @@ class Chat:
         reasons = ["error" if end is None or (failure and end.raw is None) else end.reason for end in finishes]
         span.set_attribute("gen_ai.response.finish_reasons", reasons)
         figures = {} if turn.usage is None else {name: getattr(turn.usage, field) for field, name in _TOKENS.items()}
-        tokens = {name: number for name, number in figures.items() if number is not None and 0 <= number < _LARGEST}
+        tokens = {name: number for name, number in figures.items() if number is not None and 0 <= number < _MOST_TOKENS}
         self._totals.update(tokens)
         span.set_attributes({f"gen_ai.usage.{name}": number for name, number in tokens.items()})
         operation.capture(lambda: {"gen_ai.output.messages": [to_message(each.content) for each in turn.choices]})

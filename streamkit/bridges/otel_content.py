@@ -7,18 +7,20 @@ images and files, and the text of a failed call: it may be that of an exception.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from streamkit import history
 from streamkit.execution.round.context import RoundContext
-from streamkit.history import Content
+from streamkit.history import Block, Content
+from streamkit.history.result_parts import result_parts
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.request import Request
 from streamkit.tools import Tool
 from streamkit.tools.definition import HostedTool, OfferedTool
 from streamkit.values.media import is_url
 
-__all__ = ["to_input", "to_message"]
+__all__ = ["to_input", "to_message", "to_response"]
 
 
 def to_input(request: RoundContext | Request, provider: Provider) -> dict[str, Any]:
@@ -27,7 +29,9 @@ def to_input(request: RoundContext | Request, provider: Provider) -> dict[str, A
     if messages is not None:
         contents = provider.parse_messages(messages) if provider.traits.has_importer else []
     is_apart = provider.traits.system_field is not None
-    system = [part for content in contents if is_apart and content.speaker == "system" for part in _parts(content)]
+    system = [
+        part for content in contents if is_apart and content.speaker == "system" for part in _parts(content.blocks)
+    ]
     return {
         "gen_ai.system_instructions": system,
         "gen_ai.input.messages": [to_message(each) for each in contents if not is_apart or each.speaker != "system"],
@@ -45,16 +49,20 @@ def _to_definition(tool: Tool | OfferedTool) -> dict[str, Any]:
 
 def to_message(content: Content) -> dict[str, Any]:
     """Return a message by the schemas ``gen-ai-input-messages.json`` and ``gen-ai-output-messages.json``."""
-    return {
-        "role": {"human": "user", "ai": "assistant"}.get(content.speaker, content.speaker),
-        "parts": _parts(content),
-    }
+    role = {"human": "user", "ai": "assistant"}.get(content.speaker, content.speaker)
+    return {"role": role, "parts": _parts(content.blocks)}
 
 
-def _parts(content: Content) -> list[dict[str, Any]]:
-    """Return the parts of a message, without what only a provider understands, and without the data of files."""
+def to_response(stored: Any) -> Any:
+    """Return a result as it is in history; of one with images or files their parts."""
+    shown = result_parts(stored)
+    return stored if shown is None else _parts(shown)
+
+
+def _parts(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """Return the parts of blocks, without what only a provider understands, and without the data of files."""
     parts: list[dict[str, Any]] = []
-    for block in content.blocks:
+    for block in blocks:
         match block:
             case history.TextBlock():
                 parts.append({"type": "text", "content": block.text})
@@ -64,11 +72,14 @@ def _parts(content: Content) -> list[dict[str, Any]]:
                 call = {"id": block.id, "name": block.name, "arguments": block.parameters}
                 parts.append({"type": "tool_call", **call})
             case history.ToolResponseBlock():
-                response = block.result if block.error is None else {"status": block.status or "error"}
+                response = to_response(block.result) if block.error is None else {"status": block.status or "error"}
                 parts.append({"type": "tool_call_response", "id": block.call_id, "response": response})
             case history.ServerToolBlock():
-                run = {"type": block.name, "arguments": block.arguments, "result": block.result}
-                parts.append({"type": "server_tool_call", "name": block.name, "server_tool_call": run})
+                own = {} if block.id is None else {"id": block.id}
+                ran = {"type": block.name, "arguments": block.arguments}
+                parts.append({"type": "server_tool_call", **own, "name": block.name, "server_tool_call": ran})
+                found = {"type": block.name, "result": block.result}
+                parts.append({"type": "server_tool_call_response", **own, "server_tool_call_response": found})
             case history.ImageBlock() | history.FileBlock():
                 address = block.data if isinstance(block, history.ImageBlock) else block.url
                 modality = "image" if isinstance(block, history.ImageBlock) else "document"

@@ -46,8 +46,18 @@ from streamkit import (
     tool,
 )
 from streamkit.bridges.otel import METADATA, Telemetry
+from streamkit.bridges.otel_content import to_message
 from streamkit.errors import UsageError
-from streamkit.history import ToolResponseBlock
+from streamkit.history import (
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ReasoningBlock,
+    ServerToolBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResponseBlock,
+)
 from streamkit.providers import parse_request
 
 QUESTION = [Content.system("SYSTEM"), Content.human("QUESTION")]
@@ -983,9 +993,52 @@ async def test_nothing_is_done_for_a_chunk(is_eager: bool) -> None:
     assert abs(added[1] - added[0]) < 50  # of 500 chunks; what the interpreter does besides is not always the same
 
 
-def test_only_the_messages_of_failed_calls_are_left_out() -> None:
-    from streamkit.bridges.otel_content import to_message
+def test_every_block_has_the_parts_of_the_schemas() -> None:
+    blocks = [
+        TextBlock(text="Hi"),
+        ReasoningBlock(text="So"),
+        ReasoningBlock(text="", opaque={"encrypted": "SECRET"}),
+        OpaqueBlock(raw={"encrypted": "SECRET"}),
+        ImageBlock(data="data:image/png;base64,SECRET"),
+        ImageBlock(data="https://a.example/b.png"),
+        FileBlock(media_type="application/pdf", data="SECRET"),
+        FileBlock(url="https://a.example/c.pdf"),
+        ServerToolBlock(id="s1", name="web_search", arguments={"q": "x"}, result=[1], raw=[{"encrypted": "SECRET"}]),
+        ToolCallBlock(id="c1", name="write", parameters="text", kind="custom"),
+        ToolResponseBlock(
+            call_id="c1",
+            result=[{"type": "text", "text": "Page"}, {"type": "image", "data": "data:image/png;base64,AAAA"}],
+        ),
+    ]
+    message = to_message(Content(speaker="ai", blocks=blocks))
+    response = [{"type": "text", "content": "Page"}, {"type": "image"}]
+    assert message == {
+        "role": "assistant",
+        "parts": [
+            {"type": "text", "content": "Hi"},
+            {"type": "reasoning", "content": "So"},
+            {"type": "image"},
+            {"type": "uri", "modality": "image", "uri": "https://a.example/b.png"},
+            {"type": "document"},
+            {"type": "uri", "modality": "document", "uri": "https://a.example/c.pdf"},
+            {
+                "type": "server_tool_call",
+                "id": "s1",
+                "name": "web_search",
+                "server_tool_call": {"type": "web_search", "arguments": {"q": "x"}},
+            },
+            {
+                "type": "server_tool_call_response",
+                "id": "s1",
+                "server_tool_call_response": {"type": "web_search", "result": [1]},
+            },
+            {"type": "tool_call", "id": "c1", "name": "write", "arguments": "text"},
+            {"type": "tool_call_response", "id": "c1", "response": response},
+        ],
+    }
 
+
+def test_only_the_messages_of_failed_calls_are_left_out() -> None:
     blocks = [
         ToolResponseBlock(call_id="1", result={"a": 1}),
         ToolResponseBlock(call_id="2", result=None, status="error", error="ERROR TEXT"),
