@@ -48,6 +48,7 @@ from streamkit import (
 from streamkit.bridges.otel import METADATA, Telemetry
 from streamkit.bridges.otel_content import to_message
 from streamkit.errors import UsageError
+from streamkit.execution import RunEntry, parse_entry
 from streamkit.history import (
     FileBlock,
     ImageBlock,
@@ -808,6 +809,31 @@ async def test_the_metadata_of_the_application_stays() -> None:
     assert run.state is not None
     assert run.state.metadata["message"] == 7
     assert run.state.metadata.keys() == {"message", METADATA}
+
+
+@pytest.mark.anyio
+async def test_a_run_that_continues_after_a_crash_is_linked_to_the_one_that_crashed() -> None:
+    bench, entries = Bench(), list[RunEntry]()
+
+    async def store(entry: RunEntry) -> None:
+        entries.append(parse_entry(entry.model_dump_json()))
+
+    def ask(context: RoundContext) -> Any:
+        if context.round == 0:
+            return answer(("note", {}))
+        raise LookupError("a crash")
+
+    def note() -> str:
+        """Note."""
+        return "noted"
+
+    with pytest.raises(LookupError):
+        await bench.loop(ask, tools=[note], checkpoint=store)
+    state = RunState.from_entries(entries)
+    run = await bench.loop(lambda _: answer("Done."), tools=[note], resume=state, checkpoint=store)
+    assert run.text == "Done."
+    first, second = bench.named("invoke")
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
 
 
 # -------------------------------------------------------------------- content

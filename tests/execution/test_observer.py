@@ -17,6 +17,7 @@ from streamkit import (
     Retries,
     RoundContext,
     Run,
+    RunState,
     StreamInterrupted,
     Turn,
     execute_tool_calls_batched,
@@ -26,6 +27,7 @@ from streamkit import (
 )
 from streamkit.calls import ToolCall, ToolResult
 from streamkit.events import RunEnded
+from streamkit.execution import RunEntry
 from streamkit.tools import Tool
 
 current: ContextVar[str] = ContextVar("current", default="")
@@ -201,3 +203,29 @@ async def test_an_executor_by_hand_has_an_observer(execute: Any) -> None:
     update = await execute(turn, tools=[fetch], observer=recorder)
     assert [result.status for result in update.results] == ["completed", "error", "error"]
     assert recorder.seen == [("call", "fetch"), ("call ended", "fetch", "completed")]  # others do not run
+
+
+@pytest.mark.anyio
+async def test_the_metadata_of_a_run_is_in_its_entries() -> None:
+    entries = list[RunEntry]()
+    responses = [answer("", ("fetch", {"city": "Oslo"})), answer("Done.")]
+
+    async def store(entry: RunEntry) -> None:
+        entries.append(entry)
+        if len(entries) == 3:
+            run.metadata["later"] = [1]
+
+    run = run_loop(
+        lambda context: responses[context.round],
+        provider="openai_chat",
+        history=HISTORY,
+        tools=[fetch],
+        checkpoint=store,
+    )
+    run.metadata["message"] = "m7"
+    await run
+    assert [RunState.from_entries(entries[:count]).metadata for count in (1, 3, len(entries))] == [
+        {"message": "m7"},
+        {"message": "m7"},
+        {"message": "m7", "later": [1]},
+    ]

@@ -181,6 +181,8 @@ class LoopState(Conversation):
 
     def start(self) -> None:
         """Start the run: its time limit, if it has one, and its observation."""
+        if self.recorder is not None:
+            self.recorder.metadata = self.metadata
         if self.observer is not None:
             self._observed = self.observer.start_run(self.context, self.run_key, self.metadata)
         seconds = self.options.execution.timeouts.run
