@@ -40,6 +40,7 @@ from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, Approval, to_tools
 
 if TYPE_CHECKING:
+    from streamkit.execution.round.observer import CallObserver
     from streamkit.execution.shared import SharedAccumulator
     from streamkit.execution.shared_execution import SharedExecution
 
@@ -350,6 +351,7 @@ class ExecutorOptions(TypedDict, total=False):
     deps: Any
     approve: Approve | None
     around_call: AroundCall | None
+    observer: CallObserver | None
     format_tool_call_for_thread: Callable[[ToolCall, Any], Messages] | None
     format_tool_result_for_thread: Callable[[ToolResult, ToolCall, Any], Messages] | None
     format_batch_for_thread: Callable[[list[ToolResult]], Messages] | None
@@ -390,8 +392,8 @@ def execute_tool_calls_batched(
         approve: ``async (call, deps) -> Approval | bool | None``, for tools with ``approval="ask"``; without it they
             are ``denied``. Several calls may be asked about at once.
         around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
-            calls the tool and returns its value. For tracing, rate limits and caches. What it raises is the call's
-            error.
+            calls the tool and returns its value. For rate limits and caches. What it raises is the call's error.
+        observer: observes the calls that run, for traces: ``streamkit.bridges.otel`` has one.
         format_tool_call_for_thread: ``(call, arguments)`` to the assistant message of one call. The messages of calls
             and results then alternate, because most servers refuse a call that no result follows; only calls that the
             provider signed as one step stay together.
@@ -452,6 +454,7 @@ def _execute(
         options.get("deps"),
         options.get("approve"),
         options.get("around_call"),
+        observer=options.get("observer"),
     )
     provider = options.get("provider")
     callbacks = FormatCallbacks(

@@ -14,7 +14,7 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
    the opaque state of its response in the form that the client sends back.
 4. `replies`: errors in the client's wire; `model_lists`: the models that clients can list.
 5. `stores`: where the state of calls and responses are kept for later requests; `passed_on`: requests that are no turn.
-6. `logs`, `metrics`: lines and figures about requests. `operation`: whether the gateway lives and takes requests.
+6. `logs`, `metrics`, `traces`: lines, figures and spans. `operation`: whether the gateway lives and takes requests.
 7. `upstream`: the upstreams, the description of a request and its response, and the interface of their observer.
 
 `tap` shows the traffic that an observer sees.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from streamkit.gateway.logs import LogFormatter, log_exchange
     from streamkit.gateway.routing import Cooldowns
     from streamkit.gateway.stores.store import MemoryStore, Store
+    from streamkit.gateway.traces import TraceObserver
     from streamkit.gateway.upstream import Ask, Exchange, Observer, Upstream, UpstreamRequest
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Observer",
     "Refusal",
     "Store",
+    "TraceObserver",
     "Upstream",
     "UpstreamRequest",
     "hash_key",
@@ -65,6 +67,7 @@ _load, __dir__ = lazy_names(  # the tap, which is in this package, needs no extr
         "logs": "LogFormatter log_exchange",
         "routing": "Cooldowns",
         "stores.store": "MemoryStore Store",
+        "traces": "TraceObserver",
     },
 )
 
@@ -73,6 +76,8 @@ def __getattr__(name: str) -> Any:
     try:
         return _load(name)
     except ModuleNotFoundError as error:
+        if name == "TraceObserver":  # which has an extra of its own
+            raise
         raise ModuleNotFoundError(
             f"streamkit.gateway needs {error.name}: pip install 'streamkit[gateway]'", name=error.name
         ) from None

@@ -158,14 +158,13 @@ class Gateway:
         current_exchange.set(exchange)
         if self._metrics is not None:
             self._metrics.open.inc()
-        started = monotonic()
         try:
             await Service(self._state, scope, receive, send, route, headers, exchange).run()
         except OSError:
             # A send after the client has left may raise a subclass of it: https://github.com/django/asgiref/pull/431
             exchange.disconnected = True
         finally:
-            exchange.seconds = monotonic() - started
+            exchange.seconds = monotonic() - exchange.began
             if self._metrics is not None:
                 self._metrics.end(exchange)
             if self._state.observer is not None:
@@ -229,7 +228,6 @@ class Service:
         self._stream = ClientStream(send)
         self._attempt: Attempt | None = None
         self._body = Body(gateway.bodies)
-        self._began = monotonic()
         self._sender: Client | None = None  # without keys
         self._entries = gateway.entries
 
@@ -446,7 +444,7 @@ class Service:
             async for part in parts:
                 headers = None if has_begun else attempt.client_headers(exchange)
                 if not has_begun:
-                    has_begun, exchange.first_byte = True, monotonic() - self._began
+                    has_begun, exchange.first_byte = True, monotonic() - exchange.began
                     if is_probe:
                         gateway.cooldowns.failures.pop(candidate.key, None)
                 await stream.write(part, headers=headers, is_last=attempt.has_ended)

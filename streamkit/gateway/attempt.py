@@ -343,9 +343,8 @@ class Attempt:
     async def _open(self, stack: AsyncExitStack) -> Source:
         """Return the upstream's response; one without input, but with an error, if it could not be opened."""
         endpoint = self.target.traits.endpoint
-        path = endpoint.path
         request = UpstreamRequest(
-            path=path.format(model=quote(self.model, safe="")) if "{" in path else path,
+            path=endpoint.path.format(model=quote(self.model, safe="")),
             headers={**endpoint.headers, **self._headers},
             body=self._body,
             model=self.model,
@@ -358,8 +357,9 @@ class Attempt:
         try:
             with cast("AbstractContextManager[object, bool]", limited):  # True at the limit
                 try:
-                    asked = open_response(self._upstream, request)
-                    opened = asked if self.watch is None else self.watch(request, asked)
+                    opened = open_response(self._upstream, request)
+                    if self.watch is not None:
+                        opened = self.watch(request, opened, self.request, self.prepare().turn)
                     response = await opened.__aenter__()
                 except UsageError as error:
                     self.defect = error

@@ -109,7 +109,10 @@ class LogFormatter(logging.Formatter):
     def _fields(self, exchange: Exchange) -> dict[str, Any]:
         """Return the facts of an exchange, without those that it does not have."""
         fields = {each.name: getattr(exchange, each.name) for each in dataclass_fields(exchange)}
-        del fields["error_codes"]  # the sentences have them
+        del (
+            fields["error_codes"],
+            fields["began"],
+        )  # the sentences have them, and no clock of a reader's is the process's
         if (usage := fields.pop("usage")) is not None:
             fields["input_tokens"], fields["output_tokens"] = usage.input_tokens, usage.output_tokens
         for name in ("path", "model", "upstream_model", "request_id"):

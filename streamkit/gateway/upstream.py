@@ -12,13 +12,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import iscoroutine
+from time import monotonic
 from typing import Any, Protocol, TypeAlias
 
 from streamkit import providers
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
+from streamkit.providers.requests.request import Request
 from streamkit.reading.time_limits import check_seconds
+from streamkit.reading.turn import Turn
 from streamkit.values.redaction import redact_secrets
 
 __all__ = [
@@ -65,8 +68,10 @@ class UpstreamRequest:
 Ask: TypeAlias = Callable[[UpstreamRequest], AbstractAsyncContextManager[Any]]
 
 
-#: Returns the response to a request, or one that copies the input that is read of it.
-Watch: TypeAlias = Callable[[UpstreamRequest, AbstractAsyncContextManager[Any]], AbstractAsyncContextManager[Any]]
+#: Returns the response to a request, or one that is watched while it is read into a turn; `Observer.watch`.
+Watch: TypeAlias = Callable[
+    [UpstreamRequest, AbstractAsyncContextManager[Any], Request, Turn], AbstractAsyncContextManager[Any]
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +198,7 @@ class Exchange:
         error_codes: the number, the provider and the code (or the kind) of each upstream that failed.
         disconnected: the client disconnected before the end.
         changes: a sentence for each thing of the request or the response that was changed or left out.
+        began: when the request came, by the monotonic clock of the process.
         first_byte: the seconds from the request to the first byte of its response, heartbeats aside; None without one.
         seconds: the time from the request to the end of the response.
     """
@@ -215,6 +221,7 @@ class Exchange:
     error_codes: Sequence[tuple[int, str, str]] = ()
     disconnected: bool = False
     changes: Sequence[str] = ()
+    began: float = field(default_factory=monotonic, compare=False)
     first_byte: float | None = None
     seconds: float = 0.0
 
@@ -235,8 +242,19 @@ class Observer(Protocol):
         upstream: Upstream,
         request: UpstreamRequest,
         response: AbstractAsyncContextManager[Any],
+        asked: Request,
+        turn: Turn,
     ) -> AbstractAsyncContextManager[Any]:
-        """Return a response that was not opened yet, or one that copies the input that is read of it."""
+        """Return the response of an upstream, which is not open yet, or one that is watched in its place.
+
+        Args:
+            exchange: the exchange so far.
+            upstream: the upstream.
+            request: what it is sent.
+            response: its response. A watched one may copy the input that is read of it.
+            asked: the request in neutral form.
+            turn: what the response is read into. It is closed when the response is.
+        """
 
     def report(self, exchange: Exchange) -> None:
         """Take the end of an exchange."""

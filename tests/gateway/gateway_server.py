@@ -15,7 +15,7 @@ import uvicorn
 from waiting import PATIENCE
 
 from streamkit import providers
-from streamkit.gateway import Cooldowns, Exchange, Gateway, GatewayLimits, Upstream
+from streamkit.gateway import Cooldowns, Exchange, Gateway, GatewayLimits, Observer, Upstream
 
 
 class Target:
@@ -35,6 +35,7 @@ def serve_gateway(
     store: Any = None,
     cooldowns: Cooldowns | None = None,
     strict: bool = False,
+    observer: Observer | None = None,
 ) -> Iterator[str]:
     """Yield the address of a gateway over these upstreams."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -53,6 +54,7 @@ def serve_gateway(
                 store=store,
                 cooldowns=cooldowns,
                 strict=strict,
+                observer=observer,
                 observe=None if reports is None else reports.append,
             )
             config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)

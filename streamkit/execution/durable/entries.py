@@ -19,6 +19,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     PlainSerializer,
     PlainValidator,
     TypeAdapter,
@@ -185,6 +186,7 @@ class RequestEntry(_RequestPart):
         correction: the message of the run, before this request, that tells the model why its output does not fit.
         change: how a hook has changed the conversation before; None if none has.
         added: the contents that hooks have added at its end.
+        metadata: ``run.metadata``, any JSON: that of the last request is the state's.
     """
 
     type: Literal["request"] = "request"
@@ -196,6 +198,7 @@ class RequestEntry(_RequestPart):
     correction: Content | None = None
     change: HistoryChange | None = None
     added: list[Content] = Field(default_factory=list)
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class ResponseEntry(_RequestPart):

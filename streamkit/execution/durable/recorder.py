@@ -105,6 +105,7 @@ class Recorder:
         self._lock = anyio.Lock()
         self._is_cut_off = False  # an entry has taken too long
         self._interrupted: RunEntry | None = None  # may be stored: its checkpoint was cancelled
+        self.metadata: dict[str, Any] = {}  # of the run, recorded with each request
         self._run_key = run_key
         self._layout = layout
         self._results: set[str] = set()  # the ids of calls whose results are recorded, of the current round
@@ -186,6 +187,7 @@ class Recorder:
             correction=correction,
             change=change,
             added=added,
+            metadata=dict(self.metadata),
         )
 
     async def response(

@@ -232,4 +232,5 @@ class Replay:
             "failures": self.breaker.failures,
             "outcome": None if response is None else response.outcome,
             "is_paused": False,
+            "metadata": self._request.metadata,
         }

@@ -80,7 +80,8 @@ class RunState(BaseModel):
         nested: the entries of runs inside the calls without a result.
         nested_calls: how many calls all runs inside of calls have made.
         metadata: what the application needs to continue: the id of a message, the context of a trace. Any JSON, which
-            ``dump(key)`` signs with the state. It is ``run.metadata`` of the run that paused, and of a resumed one.
+            ``dump(key)`` signs with the state. It is ``run.metadata`` of the run that paused, and of a resumed one; of
+            a run that was stopped anywhere, that of its last request.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", defer_build=True)

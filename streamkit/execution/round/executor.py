@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -46,6 +46,9 @@ from streamkit.execution.round.thread_update import ThreadLayout, ThreadUpdate, 
 from streamkit.reading.time_limits import Timeouts
 from streamkit.tools import Approval, Tool
 
+if TYPE_CHECKING:
+    from streamkit.execution.round.observer import CallObserver
+
 __all__ = ["ExecutionOptions", "Executor"]
 
 
@@ -67,6 +70,7 @@ class ExecutionOptions(Struct, frozen=True):
     #: gets approvals and results before they have an effect; None if the run is not recorded
     recorder: ResultRecorder | None = None
     run: OuterRun | None = None  #: the run that makes the calls, for runs inside of them; None outside of a run
+    observer: CallObserver | None = None  #: of the calls that run
 
     def __post_init__(self) -> None:
         check_layout(self.layout)
@@ -352,7 +356,13 @@ class Executor:
             if recorder is not None and not await self._may_start(position, recorder):
                 return
             if not attempt.is_canceled:
-                await attempt.run_here(self._options.timeouts.call)
+                observer = self._options.observer
+                end = None if observer is None else observer.start_call(call, self._prepared[position].tool)
+                try:
+                    await attempt.run_here(self._options.timeouts.call)
+                finally:
+                    if end is not None:
+                        end(attempt.result)
             if attempt.result is not None and recorder is not None:
                 await self._record(attempt.result, recorder)
             if attempt.result is not None:

@@ -121,8 +121,8 @@ def run_loop(
             it, in order. Calls start only when the response that made them is stored, so none starts early. What it
             raises ends the run; so does a ``TimeoutError`` if it hangs when the time of the run is over.
         around_call: ``async (call, go) -> value``, called in the task of each call, within its timeout: ``await go()``
-            calls the tool and returns its value. For tracing, rate limits and engines. What it raises is the call's
-            error.
+            calls the tool and returns its value. For rate limits and engines; traces are made by ``Run.observe``. What
+            it raises is the call's error.
         resume: the ``state`` of a run that ended ``awaiting_approval`` or ``awaiting_results``, with the decisions and
             results that it waits for: ``state.answer(approvals={id: True}, results={id: value})``; or
             ``RunState.from_entries(entries)`` of one that was stopped anywhere; also in another process. Tools,

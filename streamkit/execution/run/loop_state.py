@@ -36,6 +36,7 @@ from streamkit.tools import Approval, Tool, to_tools
 
 if TYPE_CHECKING:
     from streamkit.execution.durable.state import RunState
+    from streamkit.execution.round.observer import ObservedRun, RunObserver
     from streamkit.execution.run.output import RunOutput
 
 __all__ = [
@@ -93,6 +94,8 @@ class LoopState(Conversation):
         self.pauses: int = 0  # how often the provider had paused the round that is continued with a request
         self.metadata: dict[str, Any] = {}  # the application's, for the state of the run
         self._inner_calls = 0
+        self.observer: RunObserver | None = None  # takes the start of the run
+        self._observed: ObservedRun | None = None  # the run that has started and not ended, with an observer
 
     def resume(
         self, state: RunState, approvals: Mapping[str, Approval | bool], results: Mapping[str, ToolResult]
@@ -165,16 +168,23 @@ class LoopState(Conversation):
     def last_events(self, error: Exception | None) -> list[Event]:
         """Return the events at the end of the run, with the exception that it ends in."""
         self.ended = self.ended or "canceled"  # it was canceled before it started
+        return [*self.unread_events, self._describe_end(self.ended, error)]
+
+    def _describe_end(self, ended: Ended, error: Exception | None) -> RunEnded:
         turn_error = error.error if isinstance(error, StreamInterrupted) else None
         finish = self.turn.finish if self.turn is not None else None
         usage = Usage.sum(self.usage_reports)
         cost = self.cost if self.options.budget.price is not None else None
-        return [*self.unread_events, RunEnded(self.ended, turn_error, tuple(self.pending), finish, usage, cost)]
+        return RunEnded(ended, turn_error, tuple(self.pending), finish, usage, cost)
 
     # ---------------------------------------------------------------- a round and its turns
 
-    def start_clock(self) -> None:
-        """Start the time limit of the run, if it has one."""
+    def start(self) -> None:
+        """Start the run: its time limit, if it has one, and its observation."""
+        if self.recorder is not None:
+            self.recorder.metadata = self.metadata
+        if self.observer is not None:
+            self._observed = self.observer.start_run(self.context, self.run_key, self.metadata)
         seconds = self.options.execution.timeouts.run
         if seconds is not None:
             self.deadline = anyio.current_time() + seconds
@@ -235,6 +245,7 @@ class LoopState(Conversation):
             on_overflow=None if self._on_overflow is None else self._shorten,
             limits=limits if limits.is_limited else None,
             confirm=None if self.recorder is None else self.recorder.confirm,
+            observer=self._observed,
         )
 
     def _create_turn(self, turn_key: str, context: RoundContext) -> Turn:
@@ -309,6 +320,7 @@ class LoopState(Conversation):
             deps=self.context.deps,
             recorder=self.recorder,
             run=self,
+            observer=self._observed,
         )
         return Execution(calls, options, approvals=approvals, results=results, pause_for_approval=True)
 
@@ -427,6 +439,13 @@ class LoopState(Conversation):
         """Take nothing more that is sent, and count the last turn in the budget of the run around this one."""
         self._spending.count_outside(self.turn)
         self.close_inbox(is_kept=self.state is not None)
+
+    def end(self, ended: Ended, error: Exception | None = None) -> None:
+        """Set why the run ended, unless that is set, and report the end to its observer, once."""
+        self.ended = self.ended or ended
+        observed, self._observed = self._observed, None
+        if observed is not None:
+            observed.end(self._describe_end(self.ended, error), error)
 
     async def record_response(self, turn: Turn, calls: Round, outcome: Outcome) -> None:
         """Record a response, before any of its calls starts."""

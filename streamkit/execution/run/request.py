@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from inspect import isawaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -28,6 +28,9 @@ from streamkit.reading.source_failure import find_address, is_io_failure, is_pro
 from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
+
+if TYPE_CHECKING:
+    from streamkit.execution.round.observer import ObservedRequest, ObservedRun
 
 __all__ = ["StreamRequest", "delay", "is_retryable"]
 
@@ -57,12 +60,15 @@ class StreamRequest:
     on_overflow: Callable[[StreamError, RoundContext], Awaitable[RoundContext | None]] | None
     limits: TimeLimits | None  #: how long each attempt is waited for, and the deadline of all of them, on anyio's clock
     confirm: Callable[[], Awaitable[None]] | None  #: called before each attempt; raises if the run is another worker's
+    observer: ObservedRun | None = None  #: takes the start of a request
     turn: Turn | None = field(default=None, init=False)  #: of the last attempt; None before the first
     #: what ``create_new_stream`` or the stream raised; None if nothing was
     exception: Exception | None = field(default=None, init=False)
     has_events: bool = field(default=False, init=False)  #: the first event has come, so no other attempt will follow
     warnings: list[StreamWarning] = field(default_factory=list, init=False)  #: of attempts that failed
     failures: list[FailedRequest] = field(default_factory=list, init=False)  #: the attempts that failed
+    #: the attempts since the context changed, which are one request for its observer; None without one
+    _observed: ObservedRequest | None = field(default=None, init=False)
 
     async def batches(self, follow: Callable[[list[Event]], Awaitable[list[Event]]] | None = None) -> Batches:
         """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
@@ -75,62 +81,84 @@ class StreamRequest:
             Exception: what else ``create_new_stream`` raised, unchanged: it is a defect of the program.
         """
         attempts = 0
-        while True:
-            attempts += 1
-            if self.confirm is not None:  # not within the attempt: a failure of it is none of the provider
-                await self.confirm()
-            self.turn = turn = self.create_turn(self.context)
-            early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
-            async with AsyncExitStack() as stack:
-                source = await self._open_source(turn, stack)
-                reading = TurnReading(turn, source)
-                batches = reading.batches()
-                try:
-                    async for events in batches:
-                        early_events += events
-                        if not self.has_events and not has_content(events):
-                            continue
-                        self.has_events = True
+        try:
+            while True:
+                attempts += 1
+                if self.confirm is not None:  # not within the attempt: a failure of it is none of the provider
+                    await self.confirm()
+                self.turn = turn = self.create_turn(self.context)
+                if self.observer is not None and self._observed is None:
+                    self._observed = self.observer.start_request(self.context)
+                observed = self._observed
+                early_events: list[Event] = []  # shown with the first content, or if no other attempt follows
+                async with AsyncExitStack() as stack:
+                    with nullcontext() if observed is None else observed.current():
+                        source = await self._open_source(turn, stack)
+                    reading = TurnReading(turn, source)
+                    batches = reading.batches()
+                    try:
+                        with nullcontext() if observed is None else observed.current():
+                            events = await anext(batches, None)  # a generator makes its request when it is read first
+                        if observed is not None and events is not None and not turn.has_error:
+                            observed.begin_response()
+                        while events is not None:
+                            early_events += events
+                            if self.has_events or has_content(events):
+                                self.has_events = True
+                                yield early_events
+                                if follow is not None:
+                                    if following := await follow(early_events):
+                                        yield following
+                                elif not turn.closed:  # the other inputs need not be looked at
+                                    yield batches if reading.next_input is None else reading
+                                early_events = []
+                            events = await anext(batches, None)
+                    finally:
+                        await batches.aclose()
+                    self.exception = source.exception
+                error, failed_with = turn.error, turn_error(turn)
+                if failed_with is not None:
+                    self.failures.append(turn.failed_request(failed_with, find_address(self.exception)))
+                if self.has_events or error is None:
+                    if early_events:
                         yield early_events
-                        if follow is not None:
-                            if following := await follow(early_events):
-                                yield following
-                        elif not turn.closed:  # the other inputs need not be looked at
-                            yield batches if reading.next_input is None else reading
-                        early_events = []
-                finally:
-                    await batches.aclose()
-                self.exception = source.exception
-            error, failed_with = turn.error, turn_error(turn)
-            if failed_with is not None:
-                self.failures.append(turn.failed_request(failed_with, find_address(self.exception)))
-            if self.has_events or error is None:
-                if early_events:
+                    return
+                failure = f"{self.failures[-1].target} failed with {error.kind}: {error.message}"
+                if (shorter := await self._shorten(error)) is not None:
+                    attempts = 0
+                    self._end_observed()
+                    self.context = shorter
+                    message = f"{failure}; the request is made again with the history of on_overflow"
+                    yield [self._warn("history_shortened", message)]
+                    continue
+                may_retry = attempts <= self.retries and is_retryable(error, self.exception)
+                wait = delay(error, attempts, random.random()) if may_retry else None  # noqa: S311
+                if wait is not None and self._is_in_time(wait):
+                    message = f"{failure}; the request is made again in {wait:.1f} seconds"
+                    yield [self._warn("request_retried", message)]
+                    await anyio.sleep(wait)
+                elif self.fallbacks and self._is_in_time(0):
+                    attempts = 0
+                    self._end_observed()
+                    self.context = self.context.with_target(self.fallbacks.pop(0))
+                    model = "" if self.context.model is None else f", model {self.context.model}"
+                    message = f"{failure}; the next provider is {self.context.provider.name}{model}"
+                    yield [self._warn("provider_fallback", message)]
+                else:
                     yield early_events
-                return
-            failure = f"{self.failures[-1].target} failed with {error.kind}: {error.message}"
-            if (shorter := await self._shorten(error)) is not None:
-                attempts = 0
-                self.context = shorter
-                message = f"{failure}; the request is made again with the history of on_overflow"
-                yield [self._warn("history_shortened", message)]
-                continue
-            may_retry = attempts <= self.retries and is_retryable(error, self.exception)
-            wait = delay(error, attempts, random.random()) if may_retry else None  # noqa: S311
-            if wait is not None and self._is_in_time(wait):
-                message = f"{failure}; the request is made again in {wait:.1f} seconds"
-                yield [self._warn("request_retried", message)]
-                await anyio.sleep(wait)
-            elif self.fallbacks and self._is_in_time(0):
-                attempts = 0
-                self.context = self.context.with_target(self.fallbacks.pop(0))
-                model = "" if self.context.model is None else f", model {self.context.model}"
-                message = f"{failure}; the next provider is {self.context.provider.name}{model}"
-                yield [self._warn("provider_fallback", message)]
-            else:
-                yield early_events
-                return
-            self.exception = None
+                    return
+                self.exception = None
+        except BaseException as error:
+            self._end_observed(error)
+            raise
+        finally:
+            self._end_observed()
+
+    def _end_observed(self, error: BaseException | None = None) -> None:
+        """Report the end of the observed request, once, with what was raised in it."""
+        observed, self._observed = self._observed, None
+        if observed is not None and self.turn is not None:
+            observed.end(self.turn, error)
 
     async def _shorten(self, error: StreamError) -> RoundContext | None:
         """Return the context that the hook makes for a request that exceeds the model's context, None without one."""

@@ -54,6 +54,7 @@ from streamkit.reading.turn import Turn
 
 if TYPE_CHECKING:
     from streamkit.execution.durable.state import RunState
+    from streamkit.execution.round.observer import RunObserver
 
 __all__ = [
     "Out",
@@ -69,7 +70,7 @@ _NOT_STARTED = "Not run: canceled before it began."
 async def run_rounds(state: LoopState) -> Batches:
     """Yield all events of a run, to its end."""
     try:
-        state.start_clock()
+        state.start()
         source = state.options.create_new_stream
         async with source if isinstance(source, Connection) else nullcontext():
             if state.resumed is not None:
@@ -87,11 +88,11 @@ async def run_rounds(state: LoopState) -> Batches:
                 yield _run_round(state)
         if state.state is None:
             await state.record_inbox()  # what no request will contain
-    except Exception:
-        state.ended = state.ended or "error"
+    except Exception as error:
+        state.end("error", error)
         raise
     finally:
-        state.ended = state.ended or "canceled"
+        state.end("canceled")
         state.close()
 
 
@@ -425,6 +426,22 @@ class Run(Generic[Out]):
             self._is_noticed = True
             raise UsageError("an event loop is running here: await the run instead of run_sync()")
         return anyio.run(self._run_unwatched)
+
+    def observe(self, observer: RunObserver) -> Self:
+        """Report the run, its requests and its calls to an observer; return the run.
+
+        Args:
+            observer: such as the ``agent`` of ``streamkit.bridges.otel``, which makes traces: ``await
+                run_loop(...).observe(telemetry.agent("support"))``.
+
+        Raises:
+            UsageError: the run has started, or has an observer.
+        """
+        if self._is_used or self._state.observer is not None:
+            self._is_noticed = True
+            raise UsageError("observe() takes one observer, before the run is awaited or entered")
+        self._state.observer = observer
+        return self
 
     def send(self, content: Content) -> None:
         """Add a content to the conversation of the run while it works, from any task or thread.

@@ -18,6 +18,8 @@ from streamkit.reading.source import CopiedSource
 
 if TYPE_CHECKING:
     from streamkit.gateway import Exchange, Upstream, UpstreamRequest
+    from streamkit.providers.requests.request import Request
+    from streamkit.reading.turn import Turn
 
 __all__ = ["ExchangeCopy", "ExchangeObserver"]
 
@@ -122,6 +124,8 @@ class ExchangeObserver:
         upstream: Upstream,
         request: UpstreamRequest,
         response: AbstractAsyncContextManager[Any],
+        asked: Request,
+        turn: Turn,
     ) -> AbstractAsyncContextManager[Any]:
         """Return the response of an upstream, which is copied while it is read."""
         copies = self._open.setdefault(id(exchange), [])
