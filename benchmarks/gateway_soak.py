@@ -1,21 +1,38 @@
-"""Requests through the gateway with faults, over loopback HTTP: no event is lost, nothing leaks.
+"""Requests through the gateway with faults, over loopback HTTP: nothing is lost, wrong or open, and memory is flat.
 
-    python -m benchmarks.gateway_soak [MINUTES] [--seed N] [--workers N]
+    python -m benchmarks.gateway_soak [MINUTES] [--seed N] [--clients N]
+    python -m benchmarks.gateway_soak [MINUTES] --processes N [--store redis]
+    python -m benchmarks.gateway_soak --streams 2000
 
-Each request is made from a seed: the client's wire, the order of two upstreams, text and calls, and a fault. Faults of
-an upstream: a rejected request, a connection that breaks, an error within the stream. Faults of a client: it leaves
-before the first byte or in the middle. One request of twenty is hostile: a request damaged as by ``tests/fuzz``, a path
-of 60 kB, JSON nested 10,000 levels deep, forged state, gzip that inflates to 60 MB, half a head or half a body. After
-each request these are checked:
+Without options the gateway is an application in this process, whose objects, tasks and connections are counted. With
+``--processes`` it is the command with so many workers, a file of keys, metrics and a store that the workers share
+(SQLite, or a Redis that is started for it); one worker is killed after half of the time. With ``--streams`` it is the
+command with one process, and so many streams are open at once.
 
-- lost: a response without a fault whose text, calls or finish are not those of the script;
-- wrong: a response with a fault that is not its beginning and an error, or for which no other upstream was asked;
-- open: an upstream's response that still runs after its client left;
-- failed: a hostile request to which the gateway answers that it has failed, or does not answer.
+Each plan is made from a seed (``gateway_plans``):
 
-At moments without a request these are checked: the requests and tasks of the gateway, its connections to upstreams, and
-the objects that the garbage collector tracks, between the first and the last third of the time. The exit code is 1 if
-anything was lost, wrong, open or failed, a task or connection remains, or the objects grow by more than 2%.
+- a request with a fault of the first of two upstreams (rejected, overloaded, broken, an error within the stream), or of
+  the client, which leaves before the first byte or in the middle;
+- a request with no key, a wrong one, or for a model that its key may not ask or that does not exist;
+- a conversation of two or three rounds with signed reasoning, which its client sends back, drops, or refers to by
+  ``previous_response_id``; in the end the owner of another key sends its last request;
+- requests to upstreams that cool down, with a stated time, a growing one, a hung upstream, or both upstreams;
+- a hostile request: one damaged as by ``tests/fuzz``, a path of 60 kB, JSON nested 10,000 levels deep, forged state,
+  gzip that inflates to 60 MB, half a head or half a body.
+
+Checked are (``gateway_checks``):
+
+- lost: a response whose text, calls or finish are not those of the script; state that its upstream does not get back;
+- wrong: a response with a fault that is not its beginning and an error; a request that reaches an upstream that it must
+  not reach, one that cools down included, or not the one that it must; state that the owner of another key finds;
+- open: a request to an upstream, or a request or task of the gateway, that runs on after its client has left;
+- failed: a hostile request to which the gateway answers that it has failed, or does not answer;
+- memory, between the first and the last third of the time, at moments without a request: the objects that the garbage
+  collector tracks, at most 2% more; of processes that have run for a while the resident set, at most 10% more (what is
+  bounded fills up in minutes: metrics of 100 models, 1,000 cooldowns, the pages of the store).
+
+Only requests that were open when their worker was killed may fail; they are sent again. The exit code is 1 if there was
+any problem.
 """
 
 from __future__ import annotations
@@ -23,322 +40,346 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import gzip
 import json
-import random
+import logging
+import os
+import re
+import shutil
+import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
 
-from streamkit import Turn, providers
-from streamkit.gateway import Gateway, GatewayLimits, Upstream
-from streamkit.gateway.routes import CLIENTS
-from streamkit.history import Content
-from streamkit.providers import render_request
-from streamkit.providers.requests.request import Request as NeutralRequest
-from streamkit.providers.requests.request import Settings
-from streamkit.testing import Call, Disconnect, ErrorEvent, Reply, Request, Server, Stall, Status, serve
-from streamkit.tools import ToolDefinition
+from benchmarks.gateway import BODY, DIRECT, HEAD, Client, frames
+from benchmarks.gateway_checks import Soak
+from benchmarks.gateway_plans import FIRST_EVENT, KEYS, damaged_requests, make_plan, upstreams
+from benchmarks.minimal_proxy import read_request
+from streamkit.calls import StreamError
+from streamkit.gateway import Cooldowns, Gateway, GatewayLimits, Upstream, hash_key
+from streamkit.gateway.routing import Candidate
+from streamkit.testing import Server, serve
 
-UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
-HOSTILE = 0.05  # of the requests
-ATTACKS = ("damaged", "damaged", "damaged", "path", "deep", "state", "gzip", "half_head", "half_body")
-FAULTS = ("none", "none", "none", "rejected", "first_cut", "cut", "error_event", "leaves", "leaves_early")
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-GROWTH = 1.02
-ROUND = 200  # requests between two moments without a request
+GROWTH = 1.02  # of objects
+RESIDENT_GROWTH = 1.10
+PERIODS = 9  # moments without a request
+WAVES = 4  # of many streams, one after the other
+WORDS = 40  # of each of many streams
+#: The path, the body and the end of the streams of clients over an upstream of Anthropic.
+STREAMS = (
+    ("/v1/chat/completions", BODY, b"data: [DONE]"),
+    ("/v1/messages", DIRECT, b"event: message_stop"),
+    ("/v1/responses", b'{"model": "m", "stream": true, "input": "hi"}', b"event: response.completed"),
+)
+_PATIENCE = 30.0  # seconds
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One request.
+def open_client(connections: int) -> httpx.AsyncClient:
+    """Return a client that keeps so many connections.
 
-    Attributes:
-        number: its number, which is in its question.
-        client: the client's wire.
-        order: the upstream that is asked first: 0 or 1.
-        texts: the parts of the text.
-        calls: the cities of its calls.
-        fault: one of ``FAULTS``, or of ``ATTACKS`` behind ``hostile_``.
+    As many wait in its pool on a slow machine as on a fast one: their objects are no leak. They wait shorter than at
+    the servers, so that none is closed while a request is on its way.
     """
-
-    number: int
-    client: str
-    order: int
-    texts: tuple[str, ...]
-    calls: tuple[str, ...]
-    fault: str
-
-    @property
-    def text(self) -> str:
-        """The text of the response."""
-        return "".join(self.texts)
+    limits = httpx.Limits(max_keepalive_connections=connections, keepalive_expiry=2)
+    return httpx.AsyncClient(timeout=httpx.Timeout(60.0, pool=None), limits=limits)
 
 
-def make_plan(number: int, seed: int) -> Plan:
-    """Return the plan of a request."""
-    source = random.Random(f"{seed}/{number}")
-    return Plan(
-        number,
-        source.choice(CLIENTS),
-        source.randrange(2),
-        tuple(f"part {part} of {number}. " for part in range(source.randint(1, 12))),
-        tuple(source.choice(("Oslo", "Bergen", "Tromsø")) for _ in range(source.randint(0, 3))),
-        source.choice(FAULTS) if source.random() >= HOSTILE else f"hostile_{source.choice(ATTACKS)}",
-    )
+async def drive(
+    soak: Soak, minutes: float, clients: int, rest: Callable[[], Awaitable[None]], kinds: tuple[str, ...] = ("",)
+) -> None:
+    """Run plans until the time has passed; *rest* is called at moments without any."""
+    async with open_client(clients) as soak.http:
+        damaged_requests()  # which takes seconds
+        plans = (plan for number in count() if (plan := make_plan(number, soak.seed)).kind.startswith(kinds))
+        began, done, period = time.monotonic(), 0, 1
+        while not done or time.monotonic() < began + 60 * minutes:
+            rests_at = began + 60 * minutes * period / PERIODS
+
+            async def work(rests_at: float = rests_at) -> None:
+                nonlocal done
+                while time.monotonic() < rests_at:
+                    await soak.run(next(plans))
+                    done += 1
+
+            await asyncio.gather(*(work() for _ in range(clients)))
+            period += 1
+            await soak.check_left()
+            await rest()
+            if sys.stdout.isatty():
+                print(f"\r{done} plans, {len(soak.problems)} problems", end="", flush=True)
+    print(f"\n{done} plans: " + ", ".join(f"{name} {count}" for name, count in sorted(soak.counts.items())))
 
 
-class Soak:
-    """The state of one run."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.faults: Counter[str] = Counter()
-        self.problems: list[str] = []
-        self.asked: Counter[int] = Counter()  # upstreams that were asked, by request
-
-    def reply(self, request: Request) -> Reply | Status:
-        """Return the response of an upstream to a request."""
-        named = str(request.json).partition("number ")[2].partition("?")[0]
-        if not named.isdigit():
-            return Reply("a response to a hostile request")
-        plan = make_plan(number := int(named), self.seed)
-        self.asked[number] += 1
-        calls = [Call("weather", {"city": city}) for city in plan.calls]
-        middle = len(plan.texts) // 2
-        if plan.fault in ("rejected", "first_cut") and self.asked[number] == 1:
-            return Status(429, "slow down") if plan.fault == "rejected" else Reply(Disconnect())
-        if plan.fault == "cut":
-            return Reply(*plan.texts[: middle + 1], Disconnect())
-        if plan.fault == "error_event":
-            return Reply(*plan.texts[: middle + 1], ErrorEvent(Status(529, "Overloaded")))
-        if plan.fault == "leaves":
-            return Reply(*plan.texts[: middle + 1], Stall(60))
-        if plan.fault == "leaves_early":
-            return Reply(Stall(60))
-        return Reply(*plan.texts, *calls)
-
-    def check(self, plan: Plan, turn: Turn, status: int) -> None:
-        """Record the problems of a response."""
-        self.faults[plan.fault] += 1
-        calls = [(call.name, (call.arguments or {}).get("city")) for call in turn.calls]  # type: ignore[union-attr]
-        label = f"request {plan.number} ({plan.client}, {plan.fault})"
-        if plan.fault in ("none", "rejected", "first_cut"):
-            complete = status == 200 and turn.error is None and all(call.state == "complete" for call in turn.calls)
-            wanted = [("weather", city) for city in plan.calls]
-            if not complete or turn.text != plan.text or calls != wanted:
-                self.problems.append(f"lost: {label}: {status} {turn.error} {turn.text!r} {calls}")
-            if (self.asked[plan.number] == 2) != (plan.fault != "none"):
-                self.problems.append(f"wrong: {label}: {self.asked[plan.number]} upstreams were asked")
-        elif turn.error is None or not turn.text or not plan.text.startswith(turn.text) or turn.executable:
-            self.problems.append(f"wrong: {label}: {status} {turn.error} {turn.text!r} {calls}")
-        del self.asked[plan.number]
+def check_growth(soak: Soak, name: str, values: list[int], most: float) -> None:
+    """Compare a figure between the first and the last third of the time."""
+    third = max(1, len(values) // 3)
+    before, after = statistics.median(values[:third]), statistics.median(values[-third:])
+    print(f"{name}: {before:,.0f} in the first third of the time, {after:,.0f} in the last")
+    if after > before * most:
+        soak.problems.append(f"leak: {name} grew from {before:.0f} to {after:.0f}")
 
 
-def make_request(plan: Plan) -> tuple[str, dict[str, Any]]:
-    """Return the path and the body of a client's request."""
-    tool = ToolDefinition(name="weather", parameters=CITY)
-    question = Content.human(f"number {plan.number}?")
-    request = NeutralRequest(contents=[question], tools=[tool], stream=True, settings=Settings(model="m"))
-    body = render_request(request, plan.client, stream=True)
-    endpoint = providers.get(plan.client).traits.endpoint
-    prefix = "/v1" if plan.client in ("openai_chat", "openai_responses") else ""
-    return prefix + endpoint.path.format(model="m"), body
+def write_keys(folder: Path) -> Path:
+    """Write the file of the clients' keys."""
+    path = folder / "keys.toml"
+    tables = []
+    for name, (key, models) in KEYS.items():
+        rest = "metrics = true" if models is None else f"models = {json.dumps(models)}"
+        tables.append(f'[[key]]\nname = "{name}"\nhash = "{hash_key(key)}"\n{rest}\n')
+    path.write_text("\n".join(tables))
+    return path
 
 
-@cache
-def damaged_requests() -> tuple[tuple[str, str, dict[str, str], bytes], ...]:
-    """Return the method, path, headers and body of 2,000 requests that the mutations of ``tests/fuzz`` have damaged."""
-    sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-    from fuzz.inputs import expand, part_bytes
-    from fuzz.targets import damaged, seeds
-
-    chance, found = random.Random(1), list(seeds("gateway_request"))
-    requests = []
-    while len(requests) < 2000:
-        parts = damaged(chance.choice(found), chance).parts
-        head = expand(parts[0]) if parts else None
-        if isinstance(head, dict):
-            headers = head["headers"] if isinstance(head.get("headers"), dict) else {}
-            data = [part_bytes(part) or json.dumps(expand(part)).encode() for part in parts[1:]]
-            path = str(head.get("path")) + f"?{head.get('query', '')}"
-            requests.append((str(head.get("method", "POST")), path, headers, b"".join(data)))
-    return tuple(requests)
+# ---------------------------------------------------------------- one process
 
 
-def make_attack(plan: Plan) -> bytes:
-    """Return the bytes of a hostile request, which are sent as they are."""
-    path, ordinary = make_request(plan)
-    method, headers, body = "POST", {"content-type": "application/json"}, json.dumps(ordinary).encode()
-    match plan.fault.removeprefix("hostile_"):
-        case "damaged":
-            method, path, headers, body = damaged_requests()[plan.number % 2000]
-        case "path":
-            path = "/v1" * 20_000
-        case "deep":
-            body = b'{"model": "m", "messages": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
-        case "state":
-            path = "/v1/chat/completions"
-            details = [{"type": "reasoning.encrypted", "data": "c3RyZWFta2l0" * 100}] * 50
-            messages = [{"role": "user", "content": "a"}, {"role": "assistant", "reasoning_details": details}] * 10
-            body = json.dumps({"model": "m", "messages": messages}).encode()
-        case "gzip":
-            headers, body = {**headers, "content-encoding": "gzip"}, gzip.compress(bytes(60 * 1024 * 1024), 1)
-        case "half_head":
-            return f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a: ".encode()
-    lines = [f"{method} /{plan.order}{path} HTTP/1.1", "host: 127.0.0.1", f"content-length: {len(body)}"]
-    own = ("host", "content-length", "connection")
-    lines += [f"{name}: {value}" for name, value in headers.items() if str(name).lower() not in own]
-    lines.append("connection: close")
-    data = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogatepass") + body
-    return data[: -len(body) // 2] if plan.fault == "hostile_half_body" else data
-
-
-async def attack(soak: Soak, url: str, plan: Plan) -> None:
-    """Send a hostile request over a connection of its own, and check that its end is no failure of the gateway."""
-    where = urlsplit(url)
-    reader, writer = await asyncio.open_connection(where.hostname, where.port)
-    soak.faults[plan.fault] += 1
-    try:
-        writer.write(make_attack(plan))
-        await writer.drain()
-        if "half" not in plan.fault:
-            answer = await asyncio.wait_for(reader.read(), 30)
-            if not answer.startswith(b"HTTP/1.1 ") or b"this gateway failed" in answer:
-                soak.problems.append(f"failed: request {plan.number} ({plan.client}, {plan.fault}): {answer[-300:]!r}")
-            soak.faults[f"hostile, answered {answer[9:12].decode('ascii', 'replace')}"] += 1
-    except TimeoutError:
-        soak.problems.append(f"failed: request {plan.number} ({plan.client}, {plan.fault}) was not answered in 30 s")
-    except ConnectionError:
-        pass  # the server has closed the connection before it read the whole request
-    finally:
-        writer.close()
-        soak.asked.pop(plan.number, None)
-
-
-async def ask(soak: Soak, http: httpx.AsyncClient, url: str, plan: Plan) -> None:
-    """Send the request of a plan, read its response and check it."""
-    if plan.fault.startswith("hostile_"):
-        await attack(soak, url, plan)
-        return
-    path, body = make_request(plan)
-    turn = Turn(plan.client)
-    leaves_at = len("".join(plan.texts[: len(plan.texts) // 2 + 1])) // 2
-    address = f"{url}/{plan.order}{path}"
-    if plan.fault == "leaves_early":
-        try:
-            # Of its own: httpx keeps a connection for ever whose request is canceled before it was sent.
-            async with httpx.AsyncClient(verify=False) as own, asyncio.timeout(0.02):
-                await own.post(address, json=body)
-        except (TimeoutError, httpx.HTTPError):
-            soak.faults[plan.fault] += 1
-        else:
-            soak.problems.append(f"wrong: request {plan.number} got a response of a silent upstream")
-        soak.asked.pop(plan.number, None)
-        return
-    async with http.stream("POST", address, json=body) as response:
-        turn.response(response.status_code, response.headers)
-        async for part in response.aiter_bytes():
-            turn.feed(part)
-            if plan.fault == "leaves" and len(turn.text) > leaves_at:
-                soak.faults[plan.fault] += 1
-                soak.asked.pop(plan.number, None)
-                return
-    turn.close()
-    soak.check(plan, turn, response.status_code)
-
-
-async def wait_until_quiet(gateways: list[Gateway], server: Server, soak: Soak, allowed_tasks: int) -> None:
-    """Wait for the ends of abandoned responses, and record those that do not end."""
-    for _ in range(100):
-        await asyncio.sleep(0.02)
-        busy = sum(len(gateway._state.open_requests) for gateway in gateways)
-        if not busy and len(asyncio.all_tasks()) <= allowed_tasks:
-            break
-    else:
-        soak.problems.append(f"open: {busy} requests and {len(asyncio.all_tasks()) - allowed_tasks} tasks remain")
-    server.requests.clear()
-
-
-async def run(minutes: float, seed: int, workers: int) -> Soak:
-    """Run until the time has passed."""
+async def run_in_process(minutes: float, seed: int, clients: int, kinds: tuple[str, ...] = ("",)) -> Soak:
+    """Run with a gateway in this process; only plans whose kinds have such a beginning."""
     soak = Soak(seed)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what is no HTTP is hostile here
     objects: list[int] = []
-    with serve(soak.reply) as server:
-        # As many connections wait in the pools on a slow machine as on a fast one: their objects are no leak.
-        limits, timeout = httpx.Limits(max_keepalive_connections=workers), httpx.Timeout(60.0, pool=None)
-        async with (
-            httpx.AsyncClient(timeout=timeout, limits=limits) as upstream_http,
-            httpx.AsyncClient(timeout=timeout, limits=limits) as http,
-        ):
-            gateways = [_gateway(upstream_http, server, order) for order in (0, 1)]
-            app = _Orders(gateways)
-            config = uvicorn.Config(app, port=0, lifespan="off", ws="none", log_config=None, access_log=False)
-            serving = uvicorn.Server(config)
-            task = asyncio.create_task(serving.serve())
-            while not serving.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0.01)
-            url = "http://{}:{}".format(*serving.servers[0].sockets[0].getsockname()[:2])
-            deadline, number = time.monotonic() + 60 * minutes, 0
-            allowed_tasks = len(asyncio.all_tasks())
-            while time.monotonic() < deadline or not objects:
-                pending = iter([make_plan(number + each, seed) for each in range(ROUND)])
-                number += ROUND
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(serve(soak.reply))
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        upstream_http = await stack.enter_async_context(open_client(clients))
+        gateway = _gateway(upstream_http, server, write_keys(Path(folder)))
+        options: dict[str, Any] = {"lifespan": "off", "ws": "none", "log_config": None, "access_log": False}
+        config = uvicorn.Config(gateway, port=0, timeout_keep_alive=60, **options)
+        serving = uvicorn.Server(config)
+        task = asyncio.create_task(serving.serve())
+        while not serving.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.01)
+        soak.url = "http://{}:{}".format(*serving.servers[0].sockets[0].getsockname()[:2])
+        allowed_tasks = len(asyncio.all_tasks())
 
-                async def work(plans: Any = pending) -> None:
-                    for plan in plans:
-                        await ask(soak, http, url, plan)
+        async def rest() -> None:
+            for _ in range(100):
+                await asyncio.sleep(0.02)
+                busy = len(gateway._state.open_requests)
+                tasks = len(asyncio.all_tasks()) - allowed_tasks
+                if not busy and tasks <= 0:
+                    break
+            else:
+                soak.problems.append(f"open: {busy} requests and {tasks} tasks remain")
+            server.requests.clear()
+            gc.collect()
+            objects.append(len(gc.get_objects()))
 
-                await asyncio.gather(*(work() for _ in range(workers)))
-                await wait_until_quiet(gateways, server, soak, allowed_tasks)
-                gc.collect()
-                objects.append(len(gc.get_objects()))
-                if sys.stdout.isatty():
-                    print(f"\r{number} requests, {objects[-1]} objects", end="", flush=True)
-            serving.should_exit = True
-            await task
-    third = max(1, len(objects) // 3)
-    before, after = statistics.median(objects[:third]), statistics.median(objects[-third:])
-    print(f"\n{number} requests: {dict(sorted(soak.faults.items()))}")
-    print(f"objects: {before:.0f} in the first third of the time, {after:.0f} in the last")
-    if after > before * GROWTH:
-        soak.problems.append(f"leak: the objects grew from {before:.0f} to {after:.0f}")
+        await drive(soak, minutes, clients, rest, kinds)
+        serving.should_exit = True
+        await task
+    check_growth(soak, "objects", objects, GROWTH)
     return soak
 
 
-class _Orders:
-    """Two gateways with the same upstreams in both orders, at ``/0`` and ``/1``."""
+def _gateway(http: httpx.AsyncClient, server: Server, keys: Path) -> Gateway:
+    """Return a gateway whose bounded memory is full at the start: what remains is a leak."""
 
-    def __init__(self, gateways: list[Gateway]) -> None:
-        self._gateways = gateways
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        path = scope["path"]
-        await self._gateways[int(path[1])]({**scope, "path": path[2:]}, receive, send)
-
-
-def _gateway(http: httpx.AsyncClient, server: Server, order: int) -> Gateway:
-    def upstream(name: str) -> Upstream:
-        base = server.base_url(name)
+    def upstream(name: str, base: str, models: dict[str, str], has_limit: bool) -> Upstream:
         return Upstream(
             provider=name,
-            ask=lambda request: http.stream("POST", base + request.path, json=request.body),
+            ask=lambda request: http.stream("POST", base + request.path, headers=request.headers, json=request.body),
             endpoint=base,
-            models={"*": "m"},
+            models=models,
+            first_event_timeout=FIRST_EVENT if has_limit else None,
         )
 
-    names = random.Random(order).sample(UPSTREAMS, 2)
-    # Stored responses grow up to their limit, which is reached at once here: other objects that remain are a leak.
-    return Gateway(*map(upstream, names), limits=GatewayLimits(stored=20_000))
+    cooldowns, found = Cooldowns(), [upstream(*each) for each in upstreams(server)]
+    for number in range(1000):
+        error = StreamError("provider_error", "slow down", code="rate_limited", status=429)
+        cooldowns.fail(Candidate(1, found[0], f"before-{number}"), error, is_probe=False)
+    state_key = "a key of sixteen bytes"
+    return Gateway(*found, keys=keys, state_key=state_key, limits=GatewayLimits(stored=2_000_000), cooldowns=cooldowns)
+
+
+# ---------------------------------------------------------------- several processes
+
+
+async def run_processes(minutes: float, seed: int, clients: int, processes: int, store: str) -> Soak:
+    """Run with the command and so many workers; one is killed after half of the time."""
+    soak = Soak(seed, processes)
+    resident: dict[int, list[int]] = {}
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(serve(soak.reply))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        address = stack.enter_context(_redis(folder)) if store == "redis" else str(folder / "gateway.db")
+        config = folder / "gateway.toml"
+        config.write_text("\n".join(_tables(server)))
+        options = ["--config", str(config), "--keys", str(write_keys(folder)), "--metrics", "--store", address]
+        command = stack.enter_context(_command(soak, folder, *options, "--workers", str(processes)))
+
+        async def rest() -> None:
+            await _check_open_requests(soak)
+            server.requests.clear()
+            for worker in _workers(command):
+                resident.setdefault(worker, []).append(_resident(worker))
+
+        if processes > 1:
+            asyncio.get_running_loop().call_later(30 * minutes, _kill_worker, soak, command)
+        await drive(soak, minutes, clients, rest)
+    periods = max(map(len, resident.values()))
+    most = max(values[-1] for values in resident.values() if len(values) == periods)
+    for worker, values in resident.items():
+        name = f"resident bytes of worker {worker}"
+        if len(values) == periods:
+            check_growth(soak, f"{name} when warm", values[periods // 3 :], RESIDENT_GROWTH)
+        else:  # the one that was killed, and the one in its place, which has not run for as long as another one
+            check_growth(soak, f"{name} beside {most:,}", [most, *values], RESIDENT_GROWTH)
+    return soak
+
+
+def _tables(server: Server) -> Iterator[str]:
+    for name, base, models, has_limit in upstreams(server):
+        pairs = ", ".join(f"{json.dumps(known)} = {json.dumps(own)}" for known, own in models.items())
+        limit = f"first-event-timeout = {FIRST_EVENT}\n" if has_limit else ""
+        yield f'[[upstream]]\nprovider = "{name}"\nbase-url = "{base}"\n{limit}models = {{ {pairs} }}\n'
+
+
+@contextmanager
+def _redis(folder: Path) -> Iterator[str]:
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
+        raise SystemExit("Redis is not installed (Debian: apt-get install redis-server)")
+    path = folder / "redis.sock"
+    options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no"]
+    with subprocess.Popen([program, *options], cwd=folder, stdout=subprocess.DEVNULL) as running:
+        while not path.exists():
+            time.sleep(0.02)
+        try:
+            yield f"unix://{path}"
+        finally:
+            running.terminate()
+
+
+@contextmanager
+def _command(soak: Soak, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the command, set the address of the gateway, and look through its log at the end."""
+    log = folder / "log"
+    command = [sys.executable, "-m", "streamkit", "gateway", "--port", "0", *options]
+    with log.open("wb") as written, subprocess.Popen(command, stderr=written) as running:
+        try:
+            while (found := re.search(r"(http://127\.0\.0\.1:\d+) asks", log.read_text())) is None:
+                if running.poll() is not None:
+                    raise SystemExit(log.read_text())
+                time.sleep(0.05)
+            soak.url = found[1]
+            yield running
+        finally:
+            running.terminate()
+            running.wait(_PATIENCE)
+    text = log.read_text()
+    ended = re.findall(r"worker \d+ has ended by .*", text)
+    if "Traceback" in text or len(ended) != len(soak.killed):
+        soak.problems.append(f"failed: the log has a traceback, or {ended}: {text[text.find('Traceback') :][:3000]}")
+
+
+def _workers(command: subprocess.Popen[bytes]) -> list[int]:
+    """Return the processes that the command has started; the command itself if it has none."""
+    children = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text().split()
+    return [*map(int, children)] or [command.pid]
+
+
+def _resident(process: int) -> int:
+    """Return the bytes of a process in memory."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _kill_worker(soak: Soak, command: subprocess.Popen[bytes]) -> None:
+    soak.killed.append(time.monotonic())
+    os.kill(_workers(command)[0], signal.SIGKILL)
+
+
+async def _check_open_requests(soak: Soak) -> None:
+    """Record requests that are open in any worker, as the metrics count them."""
+    headers = {"authorization": f"Bearer {KEYS['eve'][0]}"}
+    for _ in range(100):
+        metrics = (await soak.http.get(f"{soak.url}/metrics", headers=headers)).text
+        found = re.search(r"^streamkit_gateway_open_requests ([\d.]+)$", metrics, re.MULTILINE)
+        if found is not None and float(found[1]) == 0:
+            return
+        await asyncio.sleep(0.05)
+    soak.problems.append(f"open: {found[1] if found else 'no'} requests remain")
+
+
+# ---------------------------------------------------------------- many streams
+
+
+@dataclass
+class ManyStreams:
+    """The upstream and the clients of many streams. Each response waits after its first word until all have begun."""
+
+    wanted: int  # responses that begin before any goes on
+    begun: int = 0
+
+    def __post_init__(self) -> None:
+        whole = frames()
+        self._first, self._rest = whole[0] + whole[1], [*whole[2 : WORDS + 1], *whole[-2:]]
+        self.all_have_begun = asyncio.Event()
+
+    async def respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Respond to the requests of one connection."""
+        with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            while True:
+                await read_request(reader)
+                writer.write(HEAD + b"%x\r\n%b\r\n" % (len(self._first), self._first))
+                self.begun += 1
+                if self.begun == self.wanted:
+                    self.all_have_begun.set()
+                await self.all_have_begun.wait()
+                for part in self._rest:
+                    writer.write(b"%x\r\n%b\r\n" % (len(part), part))
+                    await asyncio.sleep(0)
+                writer.write(b"0\r\n\r\n")
+        writer.close()
+
+    async def read(self, soak: Soak, number: int) -> float:
+        """Read one stream to its end; return the seconds until its first byte."""
+        path, body, end = STREAMS[number % len(STREAMS)]
+        client = Client(int(soak.url.rpartition(":")[2]), path, body)
+        data = await client.ask()
+        client.close()
+        deltas = data.partition(b"response.output_text.done")[0]  # after it Responses repeats the text
+        if deltas.count(b"word ") != WORDS or end not in data:
+            soak.problems.append(f"lost: stream {number} of {path}: {deltas.count(b'word ')} words, {data[-300:]!r}")
+        return client.seconds
+
+
+async def run_streams(number: int) -> Soak:
+    """Have so many streams open at once in one process of the command."""
+    soak, warm = Soak(0), len(STREAMS) * 10
+    streams = ManyStreams(warm)
+    server = await asyncio.start_server(streams.respond, "127.0.0.1", 0, backlog=number)
+    base = "http://{}:{}".format(*server.sockets[0].getsockname()[:2])
+    limits = ["--max-requests", str(number), "--connections", str(2 * number)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _command(soak, Path(folder), "--provider", "anthropic", "--base-url", base, *limits) as running,
+    ):
+        await asyncio.gather(*(streams.read(soak, each) for each in range(warm)))
+        before, resident = _resident(running.pid), list[int]()
+        for _ in range(WAVES):
+            streams.begun, streams.wanted, streams.all_have_begun = 0, number, asyncio.Event()
+            reading = [asyncio.create_task(streams.read(soak, each)) for each in range(number)]
+            await asyncio.wait_for(streams.all_have_begun.wait(), 4 * _PATIENCE)
+            resident.append(_resident(running.pid))
+            seconds = sorted(await asyncio.gather(*reading))
+            median, most = seconds[number // 2], seconds[number * 99 // 100]
+            size = (resident[-1] - before) / number
+            print(f"{number} streams at once: {size:,.0f} bytes of memory for each")
+            print(f"first byte: {median:.2f} s in the median, {most:.2f} s for 99 of 100")
+    check_growth(soak, "resident bytes of a wave after the first", resident[1:], RESIDENT_GROWTH)
+    server.close()
+    return soak
 
 
 def main() -> int:
@@ -346,11 +387,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_soak", description=__doc__)
     parser.add_argument("minutes", nargs="?", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("--store", choices=("sqlite", "redis"), default="sqlite")
+    parser.add_argument("--streams", type=int)
     options = parser.parse_args()
-    soak = asyncio.run(run(options.minutes, options.seed, options.workers))
+    if options.streams is not None:
+        running = run_streams(options.streams)
+    elif options.processes is not None:
+        running = run_processes(*(options.minutes, options.seed, options.clients), options.processes, options.store)
+    else:
+        running = run_in_process(options.minutes, options.seed, options.clients)
+    soak = asyncio.run(running)
     for problem in soak.problems[:20]:
-        print(problem)
+        print(problem[:2000])
     print(f"{len(soak.problems)} problems")
     return 1 if soak.problems else 0
 
