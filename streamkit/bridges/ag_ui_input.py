@@ -33,6 +33,7 @@ from streamkit.json_text import nests_deeper, to_valid_json
 from streamkit.tools import AnyTool, Approval, Tool
 from streamkit.tools.toolset import to_tools
 from streamkit.values.media import is_base64, is_url, parse_data_url, to_data_url
+from streamkit.values.request_changes import LeftOut, Lost
 from streamkit.values.signatures import is_signed, sign
 
 __all__ = ["InvalidInput", "RunInput", "parse_input", "seal_state"]
@@ -227,7 +228,7 @@ class _MessageReader:
                     self._builder.add_block("human" if role == "user" else "system", block)
                 self._builder.end()
             elif role != "activity":  # which are the page's own
-                self._builder.report(f"left out a message of the role {role[:64]!r}")
+                self._builder.report(Lost(f"left out a message of the role {role[:64]!r}"))
         return self._builder.build()
 
     def _read_response(self, message: dict[str, Any], role: str) -> None:
@@ -241,7 +242,7 @@ class _MessageReader:
             function: Any = call.get("function") if isinstance(call, dict) else None
             name, call_id = (function.get("name"), call.get("id")) if isinstance(function, dict) else (None, None)
             if not name or not isinstance(name, str) or not call_id or not isinstance(call_id, str):
-                self._builder.report("left out a call without a name or an id")
+                self._builder.report(Lost("left out a call without a name or an id"))
                 continue
             block = self._builder.call(name, function.get("arguments"), raw_id=call_id)
             if state := self._open(call, block.id):
@@ -251,7 +252,7 @@ class _MessageReader:
     def _read_result(self, message: dict[str, Any]) -> None:
         call_id, content, error = message.get("toolCallId"), message.get("content"), message.get("error")
         if not isinstance(call_id, str) or not call_id:
-            self._builder.report("left out a result without the id of its call")
+            self._builder.report(Lost("left out a result without the id of its call"))
             return
         if isinstance(content, list):
             blocks = self._read_parts(content)
@@ -265,7 +266,7 @@ class _MessageReader:
             block = _read_part(part) if isinstance(part, dict) else None
             if block is None:
                 kind = part.get("type") if isinstance(part, dict) else None
-                self._builder.report(f"left out a part of the type {str(kind)[:64]!r}")
+                self._builder.report(Lost(f"left out a part of the type {str(kind)[:64]!r}"))
             elif not isinstance(block, TextBlock) or block.text:
                 blocks.append(block)
         return blocks
@@ -283,7 +284,7 @@ class _MessageReader:
             signed_owner, state = json.loads(sealed[_SIZE:])
             if signed_owner == owner:
                 return dict(state)
-        self._builder.report("left out an encrypted value that this application has not signed")
+        self._builder.report(LeftOut("left out an encrypted value that this application has not signed"))
         return {}
 
 
