@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streamkit.values.distribution import missing_package
 from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
@@ -73,6 +74,4 @@ def __getattr__(name: str) -> Any:
     try:
         return _load(name)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"streamkit.gateway needs {error.name}: pip install 'streamkit[gateway]'", name=error.name
-        ) from None
+        raise missing_package("streamkit.gateway", error, "gateway") from None
