@@ -31,7 +31,7 @@ def with_contained(extras: set[str]) -> set[str]:
     """Return extras with those that they contain."""
     for extra in list(extras):
         for requirement in EXTRAS[extra]:
-            if contained := re.fullmatch(r"streamkit\[(.+)\]", requirement):
+            if contained := re.fullmatch(r"streamkit-llm\[(.+)\]", requirement):
                 extras |= with_contained(set(contained[1].split(",")))
     return extras
 
@@ -46,7 +46,7 @@ def test_every_extra_is_installed_and_peers_in_an_environment_of_their_own() -> 
         for extra, listed in EXTRAS.items()
         if extra != "peers"
         for line in listed
-        if not line.startswith("streamkit[")
+        if not line.startswith("streamkit-llm[")
     ]
     for requirement in [*wanted, *map(Requirement, PROJECT["dependencies"])]:
         versions = [each.specifier for each in locked if canonicalize_name(each.name) == requirement.name]

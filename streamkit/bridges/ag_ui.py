@@ -13,12 +13,12 @@ It depends on no provider, connection, clock or event loop.
 
 from __future__ import annotations
 
+from streamkit.values.distribution import missing_package
+
 try:
     from ag_ui.core import StateDeltaEvent, TokenUsage, aggregate_token_usage
 except ModuleNotFoundError as _error:
-    raise ModuleNotFoundError(
-        f"streamkit.bridges.ag_ui needs {_error.name}: pip install 'streamkit[ag-ui]'", name=_error.name
-    ) from None
+    raise missing_package("streamkit.bridges.ag_ui", _error, "ag-ui") from None
 
 import json
 from collections.abc import Callable
