@@ -49,7 +49,7 @@ def http_library() -> Any:
             return __import__(name)
         except ImportError:
             continue
-    raise Skipped("httpx is not installed: pip install 'streamkit[peers]'")
+    raise Skipped("httpx is not installed: pip install 'streamkit-llm[peers]'")
 
 
 def client(http: Any, streams: Streams) -> Any:
@@ -229,7 +229,7 @@ def measure(settings: Settings) -> Iterator[Row]:
         for provider, peers in PEERS.items():
             makes = {"streamkit": ("streamkit", streamkit)} | peers
             for name in [name for name in makes if not _is_installed(makes[name][0])]:
-                print(f"  skipped: {name} is not installed: pip install 'streamkit[peers]'")
+                print(f"  skipped: {name} is not installed: pip install 'streamkit-llm[peers]'")
                 del makes[name]
             recorded = [stream for stream in load_streams(settings.captures) if stream.provider == provider]
             long = [stream.reads for stream in recorded if stream.frames >= FEWEST_FRAMES]

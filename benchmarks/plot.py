@@ -19,7 +19,7 @@ def write(rows: Sequence[tuple[str, Row]], path: Path) -> None:
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise Skipped("matplotlib is not installed: pip install 'streamkit[benchmarks]'") from None
+        raise Skipped("matplotlib is not installed: pip install 'streamkit-llm[benchmarks]'") from None
     ratios = [(subject, row) for subject, row in rows if row.unit == "x"]
     if not ratios:
         raise Skipped("no ratio was measured")

@@ -49,6 +49,7 @@ MODULES = (
     "streamkit.ids",
     "streamkit.providers",
     "streamkit.gateway",
+    "streamkit.bridges.ag_ui",
     "streamkit.bridges.dbos",
     "streamkit.bridges.event_log",
     "streamkit.bridges.mcp",

@@ -188,8 +188,10 @@ def _decode_update(data: Any) -> ThreadUpdate:
 def _read_version() -> str:
     from importlib.metadata import PackageNotFoundError, version  # rarely needed, and slow to import
 
+    from streamkit.values.distribution import DISTRIBUTION
+
     try:
-        return version("streamkit")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:  # a checkout that is not installed
         return "0+unknown"
 

@@ -31,7 +31,7 @@ def with_contained(extras: set[str]) -> set[str]:
     """Return extras with those that they contain."""
     for extra in list(extras):
         for requirement in EXTRAS[extra]:
-            if contained := re.fullmatch(r"streamkit\[(.+)\]", requirement):
+            if contained := re.fullmatch(r"streamkit-llm\[(.+)\]", requirement):
                 extras |= with_contained(set(contained[1].split(",")))
     return extras
 
@@ -46,7 +46,7 @@ def test_every_extra_is_installed_and_peers_in_an_environment_of_their_own() -> 
         for extra, listed in EXTRAS.items()
         if extra != "peers"
         for line in listed
-        if not line.startswith("streamkit[")
+        if not line.startswith("streamkit-llm[")
     ]
     for requirement in [*wanted, *map(Requirement, PROJECT["dependencies"])]:
         versions = [each.specifier for each in locked if canonicalize_name(each.name) == requirement.name]
@@ -113,7 +113,8 @@ PACKAGES = [
 def test_packages_of_npm_are_locked(path: Path) -> None:
     package = json.loads(path.read_text("utf-8"))
     wanted = {**package.get("dependencies", {}), **package.get("optionalDependencies", {})}
-    assert {name: version for name, version in wanted.items() if not re.fullmatch(r"(npm:\w+@)?[\d.]+", version)} == {}
+    is_exact = re.compile(r"(npm:[\w@/-]+@)?[\d.]+").fullmatch
+    assert {name: version for name, version in wanted.items() if not is_exact(version)} == {}
     assert "scripts" not in package
     lock = json.loads(path.with_name("package-lock.json").read_text("utf-8"))["packages"]
     root = lock.pop("")
@@ -126,7 +127,7 @@ def test_packages_of_npm_are_locked(path: Path) -> None:
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="a source distribution does not contain .ci")
 def test_no_script_of_a_package_of_npm_runs() -> None:
-    assert len(PACKAGES) == 3
+    assert len(PACKAGES) == 4
     lines = [line for line in SCRIPT.read_text("utf-8").splitlines() if re.search(r"\bnpm (ci|install|i|add)\b", line)]
     commands = [line for line in lines if "echo" not in line]
     assert len(commands) == 2

@@ -383,7 +383,7 @@ def test_every_class_that_a_public_function_returns_is_exported() -> None:
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    assert streamkit.__version__ == version("streamkit")
+    assert streamkit.__version__ == version("streamkit-llm")
 
 
 def test_the_package_runs_as_a_program() -> None:

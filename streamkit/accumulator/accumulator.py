@@ -262,7 +262,8 @@ class Accumulator:
             complete: the source reported an orderly end that the input does not show.
             failure: the error of the transport; only a warning if the turn is confirmed.
         """
-        state, confirmed = self.state, self.terminated or complete
+        state = self.state
+        confirmed = self.terminated or (complete and state.error is None)  # an error ended the input early
         usage = self.total_usage
         if usage is not None and isinstance(usage.raw, dict):
             # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).

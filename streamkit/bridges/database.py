@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
+from streamkit.values.distribution import missing_package
+
 __all__ = ["Database", "Execute", "open_database"]
 
 _Value = TypeVar("_Value")
@@ -106,9 +108,7 @@ class Postgres(Database):
             import psycopg
             import psycopg_pool
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f"a store in PostgreSQL needs {error.name}: pip install 'streamkit[postgres]'", name=error.name
-            ) from None
+            raise missing_package("a store in PostgreSQL", error, "postgres") from None
         self.failures: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.InterfaceError)
         self._address = address
         self._tables = tables

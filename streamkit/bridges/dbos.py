@@ -48,6 +48,7 @@ from streamkit.execution.one_call.background import BackgroundTask
 from streamkit.execution.run.loop import to_conversation
 from streamkit.history import Content
 from streamkit.tools import Approval
+from streamkit.values.distribution import missing_package
 from streamkit.values.json_data import copy_with
 from streamkit.values.redaction import log_failure
 
@@ -61,9 +62,7 @@ __all__ = [
 try:
     from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync
 except ModuleNotFoundError as _error:
-    raise ModuleNotFoundError(
-        f"streamkit.bridges.dbos needs {_error.name}: pip install 'streamkit[dbos]'", name=_error.name
-    ) from None
+    raise missing_package("streamkit.bridges.dbos", _error, "dbos") from None
 
 
 _log = logging.getLogger("streamkit")

@@ -25,6 +25,7 @@ from streamkit.providers.contract.traits import Endpoint
 from streamkit.providers.registry import ProviderName
 from streamkit.providers.requests.request import Settings, to_settings
 from streamkit.providers.writing.encoding import encode_json
+from streamkit.values.distribution import missing_package
 from streamkit.values.redaction import redact
 
 if TYPE_CHECKING:
@@ -257,8 +258,7 @@ def _require_httpx() -> None:
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
-        message = "streamkit.bridges.http needs httpx: pip install 'streamkit[http]'"
-        raise ModuleNotFoundError(message, name=error.name) from None
+        raise missing_package("streamkit.bridges.http", error, "http") from None
 
 
 def _merge(settings: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:

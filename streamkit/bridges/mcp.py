@@ -15,12 +15,12 @@ This module must not depend on providers or on the execution of calls.
 
 from __future__ import annotations
 
+from streamkit.values.distribution import missing_package
+
 try:
     import mcp as _mcp  # noqa: F401 - named here, so that the message names the extra
 except ModuleNotFoundError as _error:
-    raise ModuleNotFoundError(
-        f"streamkit.bridges.mcp needs {_error.name}: pip install 'streamkit[mcp]'", name=_error.name
-    ) from None
+    raise missing_package("streamkit.bridges.mcp", _error, "mcp") from None
 
 
 import base64

@@ -19,11 +19,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from time import time_ns
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import streamkit
 from streamkit.bridges.otel_content import to_input, to_message, to_response
 from streamkit.calls import StreamError, ToolCall, ToolResult
 from streamkit.errors import StreamInterrupted
@@ -36,6 +36,7 @@ from streamkit.providers.provider import Provider
 from streamkit.providers.requests.request import Request
 from streamkit.reading.turn import Turn
 from streamkit.tools import Tool
+from streamkit.values.distribution import missing_package
 
 try:
     from opentelemetry import metrics, trace
@@ -44,8 +45,7 @@ try:
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("opentelemetry"):
         raise
-    message = "streamkit.bridges.otel needs opentelemetry-api: pip install 'streamkit[otel]'"
-    raise ModuleNotFoundError(message, name=error.name) from None
+    raise missing_package("streamkit.bridges.otel", error, "otel") from None
 
 __all__ = ["METADATA", "Agent", "Chat", "Telemetry"]
 
@@ -92,7 +92,7 @@ class Telemetry:
         meter_provider: metrics.MeterProvider | None = None,
         capture_content: bool = False,
     ) -> None:
-        released = version("streamkit")
+        released = streamkit.__version__
         self.tracer: trace.Tracer = trace.get_tracer("streamkit", released, tracer_provider, SCHEMA_URL)
         self.captures_content: bool = capture_content
         meter = metrics.get_meter("streamkit", released, meter_provider, SCHEMA_URL)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamkit.errors import UsageError
+from streamkit.values.distribution import missing_package
 
 if TYPE_CHECKING:
     from streamkit.calls import Usage
@@ -42,8 +43,7 @@ def cost(turn: Turn) -> float:
     except ModuleNotFoundError as error:
         if error.name != "genai_prices":
             raise
-        message = "streamkit.bridges.prices needs genai-prices: pip install 'streamkit[prices]'"
-        raise ModuleNotFoundError(message, name=error.name) from None
+        raise missing_package("streamkit.bridges.prices", error, "prices") from None
     usage, facts = turn.usage, turn.content.metadata
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         raise UsageError(f"the turn of {turn.provider.name} has no price: it reported {usage}, not input and output")

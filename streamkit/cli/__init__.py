@@ -16,12 +16,13 @@ import textwrap
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
+import streamkit
 from streamkit.cli import chat, convert, demo, gateway, inspect, key, normalize, report, tap
 from streamkit.cli.terminal import OutputError, escape_line, protected
 from streamkit.errors import UsageError
+from streamkit.values.distribution import install_command
 from streamkit.values.redaction import redact
 
 __all__ = ["main"]
@@ -80,7 +81,7 @@ def _run(argv: Sequence[str] | None) -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRAS:
             raise
-        install = f"pip install 'streamkit[{_EXTRAS[missing]}]'"
+        install = install_command(_EXTRAS[missing])
         _report(options.command, f"needs {missing}, which is not installed: {install}", between=" ")
         return 2
     except Exception:
@@ -105,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
             "Run `streamkit COMMAND --help` for details. Start with `streamkit demo`: it needs no key and no network."
         ),
     )
-    parser.add_argument("--version", action="version", version=f"streamkit {_version()}")
+    parser.add_argument("--version", action="version", version=f"streamkit {streamkit.__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     for name, module in _COMMANDS.items():
         description = module.__doc__ or ""
@@ -131,11 +132,3 @@ def _wrap(text: str) -> str:
     width = max(min(shutil.get_terminal_size().columns - 2, 100), 20)
     paragraphs = text.strip().split("\n\n")
     return "\n\n".join(part if part.startswith(" ") else textwrap.fill(part, width) for part in paragraphs)
-
-
-def _version() -> str:
-    """Return the installed version."""
-    try:
-        return version("streamkit")
-    except PackageNotFoundError:  # run from a checkout
-        return "(not installed)"

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streamkit.values.distribution import missing_package
 from streamkit.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
@@ -78,6 +79,4 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if name == "TraceObserver":  # which has an extra of its own
             raise
-        raise ModuleNotFoundError(
-            f"streamkit.gateway needs {error.name}: pip install 'streamkit[gateway]'", name=error.name
-        ) from None
+        raise missing_package("streamkit.gateway", error, "gateway") from None

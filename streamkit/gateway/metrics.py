@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Upstream
+from streamkit.values.distribution import missing_package
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -21,8 +22,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "prometheus_client":
         raise
-    message = "metrics of a gateway need prometheus-client: pip install 'streamkit[metrics]'"
-    raise ModuleNotFoundError(message, name=error.name) from None
+    raise missing_package("streamkit.gateway with metrics", error, "metrics") from None
 
 __all__ = ["Metrics"]
 

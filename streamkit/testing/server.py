@@ -20,6 +20,7 @@ from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
 from streamkit.testing.script import Request, Script
+from streamkit.values.distribution import missing_package
 
 try:
     import uvicorn
@@ -29,9 +30,7 @@ try:
 
     from streamkit.testing.application import ScriptedApplication
 except ModuleNotFoundError as _error:
-    raise ModuleNotFoundError(
-        f"streamkit.testing needs {_error.name}: pip install 'streamkit[testing]'", name=_error.name
-    ) from None
+    raise missing_package("streamkit.testing", _error, "testing") from None
 
 __all__ = ["Server", "serve"]
 

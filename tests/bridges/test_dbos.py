@@ -347,7 +347,7 @@ async def test_inputs_and_messages_of_the_provider_reach_the_run(address: str, r
 def test_the_error_without_dbos_names_the_extra(anyio_backend: str) -> None:
     program = "import sys; sys.modules['dbos'] = None; import streamkit.bridges.dbos"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "ModuleNotFoundError: streamkit.bridges.dbos needs dbos: pip install 'streamkit[dbos]'" in done.stderr
+    assert "ModuleNotFoundError: streamkit.bridges.dbos needs dbos: pip install 'streamkit-llm[dbos]'" in done.stderr
 
 
 async def test_a_worker_that_ends_leaves_its_runs_to_others(address: str, run_key: str) -> None:

@@ -186,5 +186,5 @@ async def test_a_connection_is_one_to_its_provider() -> None:
 
 def test_a_missing_httpx_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'streamkit\[http\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'streamkit-llm\[http\]'"):
         connect("anthropic", model="m", api_key="k")

@@ -107,5 +107,5 @@ def test_a_run_ends_when_it_has_spent_its_budget() -> None:
 
 def test_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'streamkit\[prices\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'streamkit-llm\[prices\]'"):
         cost(turn_with(USAGE))

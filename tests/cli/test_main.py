@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from streamkit.cli import main
+from streamkit.values.distribution import install_command
 
 
 def run(code):
@@ -51,14 +52,16 @@ def test_no_command_is_a_usage_error(capsys):
 def test_without_the_extra_a_message_names_what_to_install(missing):
     done = run(f"import sys; sys.modules[{missing!r}] = None; from streamkit.cli import main; sys.exit(main(['demo']))")
     assert done.returncode == 2
-    assert done.stderr == (f"streamkit demo needs {missing}, which is not installed: pip install 'streamkit[cli]'\n")
+    assert done.stderr == (
+        f"streamkit demo needs {missing}, which is not installed: pip install 'streamkit-llm[cli]'\n"
+    )
 
 
 def test_the_gateway_names_its_own_extra():
     command = ["gateway", "--provider", "ollama", "--base-url", "http://127.0.0.1:9", "--port", "0"]
     done = run(f"import sys; sys.modules['aiohttp'] = None; from streamkit.cli import main; sys.exit(main({command}))")
     assert done.returncode == 2
-    assert done.stderr == "streamkit gateway needs aiohttp, which is not installed: pip install 'streamkit[gateway]'\n"
+    assert done.stderr == f"streamkit gateway needs aiohttp, which is not installed: {install_command('gateway')}\n"
 
 
 def test_help_and_normalize_need_no_extra():

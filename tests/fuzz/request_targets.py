@@ -35,6 +35,10 @@ try:
     from streamkit.bridges.mcp import error_text, to_value
 except ModuleNotFoundError:  # the extra mcp is not installed
     mcp_types = None  # type: ignore[assignment]
+try:
+    from streamkit.bridges import ag_ui
+except ModuleNotFoundError:  # the extra ag-ui is not installed
+    ag_ui = None  # type: ignore[assignment]
 
 __all__ = ["REQUEST_TARGETS"]
 
@@ -232,6 +236,45 @@ def _schema_seeds() -> list[Input]:
     return [Input("tool_schemas", names[at % len(names)], seed=at, parts=[tools[at % len(tools)]]) for at in range(69)]
 
 
+def page(given: Input) -> None:
+    """Read what a page of AG-UI posts, and write the beginning and the end of a run for it."""
+    (body,) = _values(given)[:1] or [{}]
+    try:
+        chat = ag_ui.parse_input(json.dumps(_as_decoded(body)), key=b"k")
+    except ag_ui.InvalidInput:
+        return
+    check_stored(chat.history)
+    stream = ag_ui.AgUiStream(chat)
+    for frame in (stream.snapshot(chat.posted.state) + stream.close()).split(b"\n\n")[:-1]:
+        json.loads(frame.removeprefix(b"data: "))
+
+
+def _page_seeds() -> list[Input]:
+    image = {"type": "image", "source": {"type": "data", "value": "iVBORw0KGgo=", "mimeType": "image/png"}}
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "f", "arguments": '{"a": 1}'},
+        "encryptedValue": "AAAA",
+    }
+    body = {
+        "threadId": "t",
+        "runId": "r",
+        "protocolVersion": "1.0",
+        "state": {"notes": []},
+        "tools": [{"name": "f", "description": "d", "parameters": _CITY}],
+        "context": [{"description": "d", "value": "v"}],
+        "resume": [{"interruptId": "c1", "status": "resolved", "payload": {"approved": True}}],
+        "messages": [
+            {"id": "1", "role": "user", "content": [{"type": "text", "text": "Hi"}, image]},
+            {"id": "2", "role": "reasoning", "content": "r", "encryptedValue": "AAAA"},
+            {"id": "3", "role": "assistant", "content": "Hm", "toolCalls": [call]},
+            {"id": "4", "role": "tool", "toolCallId": "c1", "content": [image], "error": "e"},
+        ],
+    }
+    return [Input("page", parts=[json.loads(json.dumps(body))])]  # no object of it is in two places
+
+
 def _mcp_seeds() -> list[Input]:
     content: list[Any] = [
         {"type": "text", "text": '{"a": 1}'},
@@ -262,4 +305,5 @@ REQUEST_TARGETS = (
     Target("continued", continued, (UnsupportedContent,), _continued_seeds),
     Target("tool_schemas", tool_schemas, (ValidationError, UsageError), _schema_seeds),
     *((Target("mcp_result", mcp_result, (ValidationError,), _mcp_seeds),) if mcp_types is not None else ()),
+    *((Target("page", page, (), _page_seeds),) if ag_ui is not None else ()),
 )

@@ -637,3 +637,13 @@ def test_a_block_nested_too_deeply_for_history_ends_the_turn(depth: int) -> None
     assert (turn.error.kind if turn.error is not None else None) == (None if depth < 200 else "limit_exceeded")
     assert turn.content.model_dump_json()
     assert msgspec.json.encode(turn.to_dict())
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_turn_that_an_error_ended_has_no_finish_of_its_source(complete: bool) -> None:
+    turn = Turn("anthropic")
+    turn.feed({"type": "message_start", "message": {"id": "m"}})
+    turn.feed({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hm"}})
+    turn.feed({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+    turn.close(complete=complete)
+    assert (turn.finish, turn.error and turn.error.code) == (None, "overloaded")

@@ -597,4 +597,4 @@ def test_without_the_extra_the_error_names_what_to_install():
     code = "import sys; sys.modules['uvicorn'] = None; from streamkit.testing import serve"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "streamkit.testing needs uvicorn: pip install 'streamkit[testing]'" in done.stderr
+    assert "streamkit.testing needs uvicorn: pip install 'streamkit-llm[testing]'" in done.stderr

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamkit.gateway.stores.store import DAY
+from streamkit.values.distribution import missing_package
 
 __all__ = ["RedisStore"]
 
@@ -31,9 +32,7 @@ class RedisStore:
         try:
             from redis.asyncio import Redis
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f"a store in Redis needs {error.name}: pip install 'streamkit[redis]'", name=error.name
-            ) from None
+            raise missing_package("a store in Redis", error, "redis") from None
         if address.startswith("valkey"):
             address = "redis" + address.removeprefix("valkey")
         self._redis: Any = Redis.from_url(address, socket_timeout=_SLOWEST, socket_connect_timeout=_SLOWEST)
