@@ -142,7 +142,8 @@ class TurnState:
         if not self.has_started:
             self.has_started = True
             metadata = {**(facts or {}), **self.metadata}
-            self.events.append(ResponseStarted(self.response_id, self.model, 0, self.provider_name, metadata))
+            named = (self.response_id, self.model, 0, self.provider_name, metadata, self.requested_model)
+            self.events.append(ResponseStarted(*named))
 
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""

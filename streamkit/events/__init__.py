@@ -359,7 +359,7 @@ _JSON = TaggedJson(
 
 #: Of each event, and of each value inside one: the fields that a public line has, and those that it lacks.
 _FIELDS: Final[dict[type[Struct], tuple[str, str]]] = {
-    ResponseStarted: ("response_id model choice provider", "metadata"),
+    ResponseStarted: ("response_id model choice provider", "metadata requested_model"),
     BlockStarted: ("kind block choice", ""),
     Text: ("text block choice", ""),
     Reasoning: ("text kind block choice", ""),

@@ -267,8 +267,8 @@ class ContentBuilder:
         raw_id: Any = None,
         kind: Literal["function", "custom"] = "function",
         extras: Mapping[str, Any] = _EMPTY,
-    ) -> None:
-        """Add a call. Its arguments are an object or JSON text, those of a custom call are text."""
+    ) -> ToolCallBlock:
+        """Add a call, and return it. Its arguments are an object or JSON text, those of a custom call are text."""
         raw = _to_id(raw_id)
         name = name if isinstance(name, str) else ""
         metadata = self._call_metadata(raw, extras)
@@ -290,6 +290,7 @@ class ContentBuilder:
             self._by_raw_id[raw] = block
         self.add_block("ai", block)
         self._calls.append(block)
+        return block
 
     def result(
         self,

@@ -6,21 +6,41 @@ its result. One message of the assistant contains all steps of its answer: ``ste
 the SDK's ``convertToModelMessages``.
 
 Parts for the user interface alone (sources, ``data-...``) are no part of what a model gets: they are kept as opaque
-blocks. An unfinished call (``input-streaming``) is one, too. It must not depend on any provider.
+blocks. An unfinished call (``input-streaming``) is one, too.
+
+``bridges.vercel_ui`` sends the state of a block that its provider needs again as ``providerMetadata.streamkit``: what
+made it (``provider``, ``model``, ``requested_model``) and, as far as it has them, ``signature``, ``metadata``, ``kind``,
+``refusal``, ``id``, ``raw_id`` and ``raw``. It is read here as the page sends it. The module must not depend on any
+provider.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
+from streamkit.events import ReasoningKind
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.input_checks import check_messages
+from streamkit.history.stored_data import to_stored_data
 from streamkit.values.media import is_url, parse_data_url
 from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
 
-__all__ = ["parse_vercel_ui_messages", "rate_vercel_ui_message"]
+__all__ = [
+    "DATA_OF_PART",
+    "INTERRUPTED",
+    "STATE",
+    "parse_vercel_ui_messages",
+    "rate_vercel_ui_message",
+    "swap_data",
+]
+
+STATE = "streamkit"  #: streamkit's field of a part's ``providerMetadata``, and the name of its data part
+INTERRUPTED = "interrupted"  #: the data of that part: the response of the step has not ended
+DATA_OF_PART = "[data of the file]"  #: stands in a provider's part for the data that the file has anyway
+Json = dict[str, Any]
+_ORIGIN = ("provider", "model", "requested_model")
 
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
 _MESSAGE_FIELDS = ("id", "role", "parts", "content", "toolInvocations", "experimental_attachments", "reasoning")
@@ -79,6 +99,7 @@ class _MessageReader:
         self._builder = builder
         self._speaker = speaker
         self._results: list[Mapping[str, Any]] = []  # the tool parts of the current step that have a result
+        self._is_cut = False  # the response of the current step has not ended
 
     def read(self, message: Mapping[str, Any]) -> None:
         """Add the message's parts to the builder."""
@@ -87,7 +108,7 @@ class _MessageReader:
             for attachment in as_list(message.get("experimental_attachments")):
                 if isinstance(attachment, dict) and isinstance(attachment.get("url"), str):
                     self._builder.report_unread(attachment, ("url", "contentType", "name"), "an attachment")
-                    self._add_file(attachment["url"], attachment.get("contentType"), attachment.get("name"))
+                    self._add_file(attachment["url"], attachment.get("contentType"), attachment.get("name"), {})
                 else:
                     self._builder.opaque(self._speaker, attachment)
             if message.get("reasoning"):
@@ -104,10 +125,22 @@ class _MessageReader:
 
     def _read_part(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
+        if self._speaker == "ai" and isinstance(kind, str) and kind != "step-start":
+            # A page that stops reading has parts that never ended; a response that ended does not end in reasoning.
+            self._is_cut = self._is_cut or part.get("state") in ("streaming", "input-streaming")
         if not isinstance(kind, str):
             self._builder.opaque(self._speaker, part)
         elif kind == "step-start":
             self._flush_results()
+        elif kind == f"data-{STATE}":
+            self._is_cut = True
+        elif kind == "steering-message" and self._speaker == "ai":
+            self._flush_results()
+            self._speaker = "human"
+            for said in as_list(part.get("parts")):
+                self._read_part(said)
+            self._builder.end()
+            self._speaker = "ai"
         elif kind == "text" and isinstance(part.get("text"), str):
             self._read_text(part)
         elif kind == "reasoning" and isinstance(part.get("text", part.get("reasoning")), str):
@@ -127,27 +160,45 @@ class _MessageReader:
         self._builder.report_unread(part, ("type", "text", "state", "providerMetadata"), "a text part")
         if not part["text"]:
             return
-        options = part.get("providerMetadata")
-        metadata = self._builder.provider_metadata({"providerMetadata": options}) if self._speaker == "ai" else {}
+        metadata, state = self._metadata(part) if self._speaker == "ai" else ({}, {})
         if self._speaker != "ai":
             self._builder.report_unread(part, ("type", "text", "state"), "a text part")
+        metadata |= {name: state[name] for name in ("signature", "refusal") if state.get(name)}
         self._builder.add_block(self._speaker, TextBlock(text=part["text"], metadata=metadata))
 
     def _read_reasoning(self, part: Mapping[str, Any]) -> None:
         known = ("type", "id", "text", "reasoning", "details", "state", "providerMetadata")
         self._builder.report_unread(part, known, "a reasoning part")
-        extras = {"providerMetadata": part.get("providerMetadata"), "details": part.get("details")}
         text = part.get("text", part.get("reasoning"))
-        self._builder.add_block("ai", ReasoningBlock(text=text, metadata=self._builder.provider_metadata(extras)))
+        metadata, state = self._metadata(part, details=part.get("details"))
+        opaque, signature, kind = metadata.pop("opaque", None), state.get("signature"), state.get("kind")
+        block = ReasoningBlock(
+            text=text,
+            kind=kind if kind in get_args(ReasoningKind) else "text",
+            signature=signature if isinstance(signature, str) else None,
+            opaque=opaque,
+            metadata=metadata,
+        )
+        self._builder.add_block("ai", block)
+
+    def _metadata(self, part: Mapping[str, Any], field: str = "providerMetadata", **extras: Any) -> tuple[Json, Json]:
+        """Return the metadata of a part's block, and the state that streamkit has sent with the part."""
+        options = part.get(field)
+        state = options.get(STATE) if isinstance(options, dict) else None
+        if not isinstance(state, dict) or not isinstance(state.get("provider"), str):
+            return self._builder.provider_metadata({**extras, "providerMetadata": options}), {}
+        origin = {name: state[name] for name in _ORIGIN if isinstance(state.get(name), str)}
+        kept = state.get("metadata")
+        return {**(kept if isinstance(kept, dict) else {}), **origin}, state
 
     def _read_file(self, part: Mapping[str, Any]) -> None:
         known = ("type", "mediaType", "mimeType", "filename", "url", "data")
         self._builder.report_unread(part, known, "a file part")
         address = part.get("url", part.get("data"))
         media_type = part.get("mediaType", part.get("mimeType"))
-        self._add_file(address, media_type, part.get("filename"))
+        self._add_file(address, media_type, part.get("filename"), part)
 
-    def _add_file(self, address: str, media_type: Any, name: Any) -> None:
+    def _add_file(self, address: str, media_type: Any, name: Any, part: Mapping[str, Any]) -> None:
         kind = media_type if isinstance(media_type, str) else None
         name = name if isinstance(name, str) else None
         is_address = is_url(address, ("http", "https", "gs", "s3"))
@@ -159,7 +210,12 @@ class _MessageReader:
             media_type=kind, name=name, url=address if is_address else None, data=None if is_address else address
         )
         if self._speaker == "ai":
-            file.metadata.update(self._builder.provider_metadata())
+            metadata, state = self._metadata(part)
+            if state and (data := parse_data_url(address)) is not None:
+                file = FileBlock(media_type=kind, data=data.data)
+            if isinstance(state.get("raw"), dict):
+                metadata["raw"] = swap_data(state["raw"], DATA_OF_PART, file.data)
+            file.metadata.update(metadata)
         self._builder.add_block(self._speaker, file)
 
     # ------------------------------------------------------------ tools
@@ -184,19 +240,27 @@ class _MessageReader:
         if arguments is None and state == "output-error":
             arguments = part.get("rawInput")
         if part.get("providerExecuted") is True:
-            call_id = part.get("toolCallId")
+            metadata, sent = self._metadata(part, "callProviderMetadata")
+            _, later = self._metadata(part, "resultProviderMetadata")
+            call_id = sent.get("id") if sent else part.get("toolCallId")
             block = ServerToolBlock(
                 id=call_id if isinstance(call_id, str) else None,
                 name=name if isinstance(name, str) else "",
                 arguments=arguments,
                 result=part.get("output") if state == "output-available" else part.get("errorText"),
-                raw=[dict(part)],
-                metadata=self._builder.provider_metadata(),
+                raw=[*as_list(sent.get("raw")), *as_list(later.get("raw"))] if sent else [dict(part)],
+                metadata=metadata,
             )
             self._builder.add_block("ai", block)
             return
-        extras = {key: value for key, value in part.items() if key not in _CALL_FIELDS and isinstance(key, str)}
-        self._builder.call(name, arguments, raw_id=part.get("toolCallId"), extras=extras)
+        metadata, sent = self._metadata(part, "callProviderMetadata")
+        known = (*_CALL_FIELDS, "callProviderMetadata") if sent else _CALL_FIELDS
+        extras = {key: value for key, value in part.items() if key not in known and isinstance(key, str)}
+        call = self._builder.call(name, arguments, raw_id=part.get("toolCallId"), extras={} if sent else extras)
+        if sent:
+            raw_id = sent.get("raw_id")
+            call.metadata.pop("raw_id", None)
+            call.metadata |= to_stored_data({**metadata, **({"raw_id": raw_id} if isinstance(raw_id, str) else {})})
         approval = part.get("approval")
         is_denied = isinstance(approval, dict) and approval.get("approved") is False
         if state in ("output-available", "output-error", "output-denied") or is_denied:
@@ -206,6 +270,9 @@ class _MessageReader:
         """Add the results of the step, after all its calls."""
         results, self._results = self._results, []
         if self._speaker == "ai":
+            if self._is_cut:
+                self._builder.describe(interrupted=True)
+            self._is_cut = False
             self._builder.end()
         for part in results:
             call_id, name, state = part.get("toolCallId"), part.get("toolName"), part.get("state")
@@ -221,3 +288,12 @@ class _MessageReader:
                 self._builder.result(call_id, name=name, error=error, status="denied")
         if results:
             self._builder.end()
+
+
+def swap_data(value: Any, old: Any, new: Any) -> Any:
+    """Return JSON data with *new* in each place of the text *old*."""
+    if isinstance(value, dict):
+        return {name: swap_data(item, old, new) for name, item in value.items()}
+    if isinstance(value, list):
+        return [swap_data(item, old, new) for item in value]
+    return new if isinstance(value, str) and value == old else value
