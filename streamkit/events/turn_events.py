@@ -67,8 +67,8 @@ class ResponseStarted(BaseEvent, frozen=True, gc=False, tag="response_started"):
     Emitted at most once, as soon as the wire names one of them, at the latest before the first content or ``Finished``.
     ``provider`` is the name that the turn was given. ``metadata`` are the other facts about the response that the wire
     has named so far, by the provider's names: a writer of the same wire writes them again, and no other one does.
-    ``to_json`` leaves them out, because OpenAI's repeat the instructions and tools of the request. ``requested_model`` is
-    what the turn was told (``Turn(model=)``): with ``model`` it decides whom opaque state of the response goes back to.
+    ``to_json`` leaves them out, because OpenAI's repeat the instructions and tools of the request. ``requested_model``
+    is ``Turn(model=)``: with ``model`` it decides to which model opaque state of the response goes back.
     """
 
     type: ClassVar[Literal["response_started"]] = "response_started"
