@@ -69,6 +69,7 @@ _MAX_DEPTH = 128  # of a posted body: a stored content takes further levels
 _READ_PARTS = frozenset(
     {"text", "reasoning", "file", "dynamic-tool", "step-start", "steering-message", f"data-{STATE}"}
 )
+_NOT_COMPLETED = "No result: the call was not completed."  # as a renderer writes it
 _ENCODER = msgspec.json.Encoder().encode
 
 
@@ -82,7 +83,7 @@ class InvalidChat(StreamkitError, ValueError):
 class _Part:
     """An open part: text, reasoning, a call, or a call that the provider runs itself."""
 
-    __slots__ = ("delta", "id", "input", "is_run_by_provider", "kind", "metadata", "name", "state")
+    __slots__ = ("delta", "id", "input", "is_run_by_provider", "kind", "metadata", "name", "number", "state")
 
     def __init__(self, kind: str, id: str, name: str = "") -> None:
         start = f'data: {{"type":"{kind}-delta","{"toolCallId" if kind == "tool-input" else "id"}":'
@@ -92,6 +93,7 @@ class _Part:
         self.id: str = id
         self.name: str = name
         self.is_run_by_provider: bool = False
+        self.number: int = 0
         #: Of reasoning its kind, "" until a delta has it. Of a call: ``streaming``, ``ready`` (complete, in a turn that is
         #: not confirmed), ``invalid``, ``available``, ``asked`` (a person), ``ended``.
         self.state: str = ""
@@ -135,7 +137,7 @@ class UiMessageStream:
         self._server_calls: dict[str, _Part] = {}  # by the provider's id, or else the name
         self._origin: Json = {}
         self._sources: set[str] = set()
-        self._round = self._count = 0
+        self._round = self._count = self._number = 0  # the number of parts of the step
         self._is_in_step = self._has_state = self._has_ended = False
         self._error: StreamError | None = None
         self._finish: Finish | None = None
@@ -191,10 +193,12 @@ class UiMessageStream:
         origin = {"provider": event.provider, "model": event.model, "requested_model": event.requested_model}
         self._origin = {name: value for name, value in origin.items() if value is not None}
 
-    def _start_step(self) -> None:
+    def _start_part(self) -> None:
+        """Begin the step, if no part of it has begun."""
         if not self._is_in_step:  # a resumed round with results alone has none
             self._is_in_step = True
             self._chunk("start-step")
+        self._number += 1
 
     def _end_step(self, _: Any = None) -> None:
         for block in list(self._blocks):
@@ -207,6 +211,7 @@ class UiMessageStream:
                 self._chunk(f"data-{STATE}", id=f"{INTERRUPTED}-{self._round}", data=INTERRUPTED)
             self._chunk("finish-step")
         self._is_in_step = self._has_state = False
+        self._number = 0
 
     def _is_shown(self, choice: int) -> bool:
         """Return True for the choice that the message shows: the first one of the round."""
@@ -215,6 +220,7 @@ class UiMessageStream:
         return self._choice == choice
 
     def _new_id(self) -> str:
+        """Return the id of a new part of the message."""
         self._count += 1
         return f"{self._round}-{self._count}"
 
@@ -225,7 +231,7 @@ class UiMessageStream:
 
     def _start_block(self, event: events.BlockStarted | events.BlockEnded | events.Text | Any) -> None:
         if self._is_shown(event.choice) and event.block not in self._blocks:
-            self._start_step()
+            self._start_part()
             is_reasoning = "reasoning" in (event.type, getattr(event, "kind", None))
             part = self._blocks[event.block] = _Part("reasoning" if is_reasoning else "text", self._new_id())
             part.state = "" if is_reasoning else "text"
@@ -264,7 +270,7 @@ class UiMessageStream:
 
     def _start_call(self, event: events.ToolCallStart) -> None:
         if self._is_shown(event.choice):
-            self._start_step()
+            self._start_part()
             call = self._calls[event.call.id] = _Part("tool-input", event.call.id, event.call.name)
             call.state = "streaming"
             encoding = "text" if event.call.kind == "custom" and self._version > 5 else None
@@ -371,13 +377,13 @@ class UiMessageStream:
         key, data = event.id or event.name, to_valid_json(event.data)
         call = self._server_calls.get(key)
         if call is None:
-            self._start_step()
+            self._start_part()
             call = self._server_calls[key] = _Part("tool-input", f"server-{self._new_id()}", event.name)
-            call.state, call.is_run_by_provider, call.input = "streaming", True, {}
+            call.state, call.is_run_by_provider, call.input, call.number = "streaming", True, {}, self._number
             self._chunk("tool-input-start", toolCallId=call.id, toolName=call.name, providerExecuted=True)
-        call.metadata = {"id": event.id, "raw": list(call.metadata.get("raw", ()))}
-        if event.raw is not None:
-            call.metadata["raw"].append(to_valid_json(event.raw))
+        if event.raw is not None:  # with its place, since other parts may have begun
+            raw = [*call.metadata.get("raw", ()), [self._number, to_valid_json(event.raw)]]
+            call.metadata = {"id": event.id, "raw": raw}
         if event.phase == "arguments" and event.raw is None and isinstance(data, str):
             call.state = "growing"
             self._out.append(call.delta + _encode(data) + b"}\n\n")
@@ -403,10 +409,8 @@ class UiMessageStream:
         self._sources.add(source)
         fields = {"sourceId": f"source-{self._new_id()}", "title": event.title}
         if event.url is None:
-            self._start_step()
             self._chunk("source-document", **fields, mediaType="application/octet-stream")
         elif is_url(event.url):  # no script
-            self._start_step()
             self._chunk("source-url", **fields, url=event.url)
 
     def _write_file(self, event: events.File) -> None:
@@ -416,7 +420,7 @@ class UiMessageStream:
         elif url is None or not is_url(url):
             return
         if self._is_shown(event.choice):
-            self._start_step()
+            self._start_part()
             raw = swap_data(to_valid_json(event.raw), event.data, DATA_OF_PART)
             self._chunk("file", mediaType=media_type, url=url, providerMetadata=self._state(raw=raw))
 
@@ -438,7 +442,7 @@ class UiMessageStream:
         for call in (*self._calls.values(), *self._server_calls.values()):
             is_open = call.is_run_by_provider or call.state not in ("available", "asked", "ended")
             if is_open or (kind != "finish" and call.state != "ended"):
-                self._fail_call(call.id, call, "The call was not completed.")
+                self._fail_call(call.id, call, _NOT_COMPLETED)
         self._calls.clear()
         self._server_calls.clear()
         self._end_step()

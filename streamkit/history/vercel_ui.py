@@ -100,6 +100,9 @@ class _MessageReader:
         self._speaker = speaker
         self._results: list[Mapping[str, Any]] = []  # the tool parts of the current step that have a result
         self._is_cut = False  # the response of the current step has not ended
+        self._origin: Json = {}  # what made the current step
+        self._number = 0  # of parts of the step
+        self._late: dict[int, list[ServerToolBlock]] = {}  # results of the provider's tools, by the part they follow
 
     def read(self, message: Mapping[str, Any]) -> None:
         """Add the message's parts to the builder."""
@@ -120,6 +123,8 @@ class _MessageReader:
                 self._read_part({"type": "text", "text": text} if isinstance(text, str) else text)
         for part in parts:
             self._read_part(part)
+            for block in self._late.pop(self._number, ()):
+                self._builder.add_block("ai", block)
         self._flush_results()
         self._builder.end()
 
@@ -128,6 +133,7 @@ class _MessageReader:
         if self._speaker == "ai" and isinstance(kind, str) and kind != "step-start":
             # A page that stops reading has parts that never ended; a response that ended does not end in reasoning.
             self._is_cut = self._is_cut or part.get("state") in ("streaming", "input-streaming")
+            self._number += kind in ("text", "reasoning", "file", "dynamic-tool") or kind.startswith("tool-")
         if not isinstance(kind, str):
             self._builder.opaque(self._speaker, part)
         elif kind == "step-start":
@@ -158,9 +164,9 @@ class _MessageReader:
 
     def _read_text(self, part: Mapping[str, Any]) -> None:
         self._builder.report_unread(part, ("type", "text", "state", "providerMetadata"), "a text part")
-        if not part["text"]:
-            return
         metadata, state = self._metadata(part) if self._speaker == "ai" else ({}, {})
+        if not part["text"] and not state:
+            return
         if self._speaker != "ai":
             self._builder.report_unread(part, ("type", "text", "state"), "a text part")
         metadata |= {name: state[name] for name in ("signature", "refusal") if state.get(name)}
@@ -188,7 +194,7 @@ class _MessageReader:
         if not isinstance(state, dict) or not isinstance(state.get("provider"), str):
             return self._builder.provider_metadata({**extras, "providerMetadata": options}), {}
         origin = {name: state[name] for name in _ORIGIN if isinstance(state.get(name), str)}
-        kept = state.get("metadata")
+        self._origin, kept = origin, state.get("metadata")
         return {**(kept if isinstance(kept, dict) else {}), **origin}, state
 
     def _read_file(self, part: Mapping[str, Any]) -> None:
@@ -243,12 +249,19 @@ class _MessageReader:
             metadata, sent = self._metadata(part, "callProviderMetadata")
             _, later = self._metadata(part, "resultProviderMetadata")
             call_id = sent.get("id") if sent else part.get("toolCallId")
+            raw = [dict(part)]
+            if sent:
+                placed = [item for item in (*as_list(sent.get("raw")), *as_list(later.get("raw"))) if _is_placed(item)]
+                raw = [item for number, item in placed if number == self._number]
+                for number, item in placed:
+                    if number > self._number:
+                        self._late.setdefault(number, []).append(ServerToolBlock(raw=[item], metadata=dict(metadata)))
             block = ServerToolBlock(
                 id=call_id if isinstance(call_id, str) else None,
                 name=name if isinstance(name, str) else "",
                 arguments=arguments,
                 result=part.get("output") if state == "output-available" else part.get("errorText"),
-                raw=[*as_list(sent.get("raw")), *as_list(later.get("raw"))] if sent else [dict(part)],
+                raw=raw,
                 metadata=metadata,
             )
             self._builder.add_block("ai", block)
@@ -270,9 +283,11 @@ class _MessageReader:
         """Add the results of the step, after all its calls."""
         results, self._results = self._results, []
         if self._speaker == "ai":
-            if self._is_cut:
-                self._builder.describe(interrupted=True)
-            self._is_cut = False
+            for late in self._late.values():
+                for block in late:
+                    self._builder.add_block("ai", block)
+            self._builder.describe(**self._origin, **({"interrupted": True} if self._is_cut else {}))
+            self._is_cut, self._origin, self._number, self._late = False, {}, 0, {}
             self._builder.end()
         for part in results:
             call_id, name, state = part.get("toolCallId"), part.get("toolName"), part.get("state")
@@ -288,6 +303,10 @@ class _MessageReader:
                 self._builder.result(call_id, name=name, error=error, status="denied")
         if results:
             self._builder.end()
+
+
+def _is_placed(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 2 and item[0].__class__ is int
 
 
 def swap_data(value: Any, old: Any, new: Any) -> Any:
