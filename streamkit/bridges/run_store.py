@@ -51,6 +51,12 @@ _TABLES = (
     " fence INTEGER NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (run_key, position))",
     "CREATE TABLE IF NOT EXISTS streamkit_mail (run_key TEXT NOT NULL, id TEXT NOT NULL,"
     " sent DOUBLE PRECISION NOT NULL, content TEXT NOT NULL, PRIMARY KEY (run_key, id))",
+    # of ``stored_log``
+    "CREATE TABLE IF NOT EXISTS streamkit_logs (run_key TEXT PRIMARY KEY, fence INTEGER NOT NULL,"
+    " first BIGINT NOT NULL, following BIGINT NOT NULL, size BIGINT NOT NULL, ended INTEGER NOT NULL,"
+    " append_id TEXT NOT NULL, changed DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS streamkit_frames (run_key TEXT NOT NULL, number BIGINT NOT NULL, frame BYTEA NOT NULL,"
+    " PRIMARY KEY (run_key, number))",
 )
 _RETRY_TIME = 10.0  # seconds in which work without a claim is done again; a restart of PostgreSQL takes fewer
 _RELEASE_TIME = 2.0  # for a release: a claim that is not released expires by itself

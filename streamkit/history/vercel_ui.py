@@ -8,18 +8,16 @@ the SDK's ``convertToModelMessages``.
 Parts for the user interface alone (sources, ``data-...``) are no part of what a model gets: they are kept as opaque
 blocks. An unfinished call (``input-streaming``) is one, too.
 
-``bridges.vercel_ui`` sends the state of a block that its provider needs again as ``providerMetadata.streamkit``: what
-made it (``provider``, ``model``, ``requested_model``) and, as far as it has them, ``signature``, ``metadata``, ``kind``,
-``refusal``, ``id``, ``raw_id`` and ``raw``. It is read here as the page sends it. The module must not depend on any
-provider.
+``bridges.vercel_ui`` sends what the provider of a block needs again as ``providerMetadata.streamkit``: ``provider``,
+``model`` and ``requested_model`` of the block, and as far as it has them ``signature``, ``metadata``, ``kind``,
+``refusal``, ``id``, ``raw_id`` and ``raw``. The module must not depend on any provider.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeAlias
 
-from streamkit.events import ReasoningKind
 from streamkit.history.builder import ContentBuilder, as_list
 from streamkit.history.content import Content, FileBlock, ImageBlock, ReasoningBlock, ServerToolBlock, TextBlock
 from streamkit.history.input_checks import check_messages
@@ -31,6 +29,7 @@ __all__ = [
     "DATA_OF_PART",
     "INTERRUPTED",
     "STATE",
+    "Json",
     "parse_vercel_ui_messages",
     "rate_vercel_ui_message",
     "swap_data",
@@ -39,7 +38,7 @@ __all__ = [
 STATE = "streamkit"  #: streamkit's field of a part's ``providerMetadata``, and the name of its data part
 INTERRUPTED = "interrupted"  #: the data of that part: the response of the step has not ended
 DATA_OF_PART = "[data of the file]"  #: stands in a provider's part for the data that the file has anyway
-Json = dict[str, Any]
+Json: TypeAlias = dict[str, Any]
 _ORIGIN = ("provider", "model", "requested_model")
 
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
@@ -140,13 +139,6 @@ class _MessageReader:
             self._flush_results()
         elif kind == f"data-{STATE}":
             self._is_cut = True
-        elif kind == "steering-message" and self._speaker == "ai":
-            self._flush_results()
-            self._speaker = "human"
-            for said in as_list(part.get("parts")):
-                self._read_part(said)
-            self._builder.end()
-            self._speaker = "ai"
         elif kind == "text" and isinstance(part.get("text"), str):
             self._read_text(part)
         elif kind == "reasoning" and isinstance(part.get("text", part.get("reasoning")), str):
@@ -180,7 +172,7 @@ class _MessageReader:
         opaque, signature, kind = metadata.pop("opaque", None), state.get("signature"), state.get("kind")
         block = ReasoningBlock(
             text=text,
-            kind=kind if kind in get_args(ReasoningKind) else "text",
+            kind="summary" if kind == "summary" else "plan" if kind == "plan" else "text",
             signature=signature if isinstance(signature, str) else None,
             opaque=opaque,
             metadata=metadata,
@@ -276,7 +268,8 @@ class _MessageReader:
             call.metadata |= to_stored_data({**metadata, **({"raw_id": raw_id} if isinstance(raw_id, str) else {})})
         approval = part.get("approval")
         is_denied = isinstance(approval, dict) and approval.get("approved") is False
-        if state in ("output-available", "output-error", "output-denied") or is_denied:
+        has_output = state == "output-available" and part.get("preliminary") is not True
+        if has_output or state in ("output-error", "output-denied") or is_denied:
             self._results.append({**part, "toolName": name})
 
     def _flush_results(self) -> None:

@@ -1,0 +1,416 @@
+"""The log of a run that outlives the connections which show it: frames with offsets, for any number of readers.
+
+``LiveRuns`` makes runs in tasks of their own, and writes what browsers are sent into the ``EventLog`` of each. A
+response reads the log from any offset, now or later. Its end means nothing to the run, unless the application says so
+(``left=run.cancel``); a person who stops a run makes a request of its own, which calls ``run.cancel()``.
+
+A frame is bytes, encoded once for all readers; the log does not depend on what it means. It is in memory, within a
+bound, unless a subclass keeps it elsewhere (``stored_log``). No reader slows the run or another reader.
+
+The rules are in ``docs/rules.md``, "Logs of runs". This module must not depend on a web framework or a database.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from types import TracebackType
+from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+from msgspec import Struct
+
+from streamkit.errors import StreamInterrupted, StreamkitError, UsageError
+from streamkit.events import to_json
+from streamkit.execution import Run
+from streamkit.execution.one_call.background import BackgroundTask
+from streamkit.values.redaction import log_failure
+
+__all__ = [
+    "EVENT_STREAM_HEADERS",
+    "EventLog",
+    "Frames",
+    "FramesGone",
+    "LiveRuns",
+    "LogReader",
+    "UnknownRun",
+    "public_events",
+]
+
+_log = logging.getLogger("streamkit")
+
+#: The headers of a response of server-sent events; without the last two, caches and nginx hold it back.
+EVENT_STREAM_HEADERS: Final = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+_COMMENT: Final = b":\n\n"  # of server-sent events: clients skip it, and no proxy takes the connection for dead
+_IDLE_SECONDS: Final = 15.0  # html.spec.whatwg.org/multipage/server-sent-events.html, "Authoring notes"
+_BATCH: Final = 256  # frames that are read or written at once
+_DIGITS: Final = 18  # of an offset that a client sends
+FRAME_COST: Final = 64  #: bytes of memory beside a frame
+_LOG_COST: Final = 1024
+
+
+class UnknownRun(StreamkitError):
+    """There is no such run, or it is forgotten: a server responds with status 404."""
+
+
+class FramesGone(StreamkitError):
+    """The log has dropped the frame: a server responds with status 410, and the page loads what is stored.
+
+    Attributes:
+        offset: of the frame.
+        first: the offset of the first frame that is kept.
+    """
+
+    def __init__(self, offset: int, first: int) -> None:
+        super().__init__(f"the frame {offset} of the log was dropped: the first one that is kept is {first}")
+        self.offset = offset
+        self.first = first
+
+
+class Frames(Struct, frozen=True):
+    """Consecutive frames of a log.
+
+    Attributes:
+        offset: of the first one.
+        frames: the frames, or none.
+        ended: the run has ended, and no frame follows these.
+    """
+
+    offset: int
+    frames: Sequence[bytes]
+    ended: bool
+
+
+class EventLog:
+    """The log of one run, in memory, for one event loop. One of another place overrides ``append`` and ``read``.
+
+    Args:
+        max_bytes: what is kept, with 64 bytes more for each frame; beyond that the oldest frames are dropped.
+        max_frames: what is kept, in the same way.
+
+    Attributes:
+        size: the bytes that it has in memory.
+        start: the offset of the first frame since ``LiveRuns.start`` was called for it last.
+    """
+
+    def __init__(self, *, max_bytes: int = 16 << 20, max_frames: int = 100_000) -> None:
+        self.size: int = _LOG_COST
+        self.start: int = 0
+        self._max_bytes = max_bytes
+        self._max_frames = max_frames
+        self._frames: list[bytes] = []
+        self._first = 0  # the offset of the first one that is kept
+        self._ended = False
+        self._news: anyio.Event | None = None  # readers wait for it
+
+    async def append(self, *frames: bytes, ended: bool = False) -> int:
+        """Append frames, possibly none; the first call creates the log. A log that had ended goes on.
+
+        Args:
+            *frames: the frames.
+            ended: the run has ended with them.
+
+        Returns:
+            The offset that the next frame will have.
+        """
+        self._ended = ended
+        self._frames.extend(frames)
+        self.size += sum(map(len, frames)) + FRAME_COST * len(frames)
+        if len(self._frames) > self._max_frames or self.size > self._max_bytes:
+            dropped = 0  # a tenth more than necessary, because what is kept is moved
+            while len(self._frames) > dropped + 0.9 * self._max_frames or self.size > 0.9 * self._max_bytes:
+                self.size -= len(self._frames[dropped]) + FRAME_COST
+                dropped += 1
+            del self._frames[:dropped]
+            self._first += dropped
+        self._announce()
+        return self._first + len(self._frames)
+
+    async def read(self, offset: int, *, wait: float = 0.0) -> Frames:
+        """Return the frames from an offset on, not necessarily all.
+
+        Args:
+            offset: of the first frame to return.
+            wait: for how many seconds to wait for a frame or the end of the run.
+
+        Raises:
+            UnknownRun: there is no such log.
+            FramesGone: the frame at the offset was dropped.
+            UsageError: the offset is above that of the next frame.
+        """
+        if wait and not self._ended and offset == self._first + len(self._frames):
+            await self._wait(wait)
+        else:
+            await anyio.lowlevel.checkpoint()  # one who has much to read must not keep others from reading
+        if offset < self._first:
+            raise FramesGone(offset, self._first)
+        end = self._first + len(self._frames)
+        if offset > end:
+            raise UsageError(f"the log has no offset {offset}: its next frame has {end}")
+        frames = self._frames[offset - self._first : offset - self._first + _BATCH]
+        return Frames(offset, frames, self._ended and offset + len(frames) == end)
+
+    def _announce(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    async def _wait(self, seconds: float) -> None:
+        self._news = self._news or anyio.Event()
+        with anyio.move_on_after(seconds):
+            await self._news.wait()
+
+    async def follow(
+        self,
+        offset: int = 0,
+        *,
+        encode: Callable[[int, bytes], bytes] | None = None,
+        idle: bytes = _COMMENT,
+        left: Callable[[], object] | None = None,
+    ) -> LogReader:
+        """Return a reader to iterate over. What ``read`` raises, this raises before a response has begun.
+
+        Args:
+            offset: of the first frame.
+            encode: ``encode(offset, frame)`` returns what is read in place of the frame.
+            idle: what is read when nothing has happened for 15 seconds, possibly nothing.
+            left: called if the reader leaves before the run has ended: ``run.cancel``, if the run is for it alone.
+        """
+        return LogReader(self, await self.read(offset), encode, idle, left)
+
+    async def server_sent_events(
+        self, last_event_id: str | None = None, *, offset: int = 0, left: Callable[[], object] | None = None
+    ) -> LogReader:
+        """Return a reader of server-sent events (``follow``): the id of each is its offset, its data the frame, a line.
+
+        Args:
+            last_event_id: the header ``Last-Event-ID``, after whose event the reader begins.
+            offset: of the first event without that header.
+            left: as for ``follow``.
+
+        Raises:
+            UsageError: the header is not an id of this log: status 400.
+        """
+        if last_event_id:
+            if not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= _DIGITS):
+                raise UsageError("the Last-Event-ID is not the id of an event of this log")
+            offset = int(last_event_id) + 1
+        return await self.follow(offset, encode=_server_sent_event, left=left)
+
+
+def _server_sent_event(offset: int, data: bytes) -> bytes:
+    return b"id: %d\ndata: %b\n\n" % (offset, data)
+
+
+class LogReader:
+    """One reader of a log: an asynchronous iterator of bytes, all frames that there are each time, to the run's end.
+
+    Attributes:
+        is_at_end: the run has ended and everything was read. A server responds to a new reader with status 204 then,
+            after which an ``EventSource`` does not connect again.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        first: Frames,
+        encode: Callable[[int, bytes], bytes] | None,
+        idle: bytes,
+        left: Callable[[], object] | None,
+    ) -> None:
+        self._log = log
+        self._batch: Frames | None = first if first.frames else None
+        self._offset = first.offset
+        self._encode = encode
+        self._idle = idle
+        self._left = left
+        self.is_at_end: bool = first.ended and not first.frames
+
+    def __aiter__(self) -> LogReader:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = b""
+        while not data and not self.is_at_end:
+            batch, self._batch = self._batch, None
+            try:
+                batch = batch or await self._log.read(self._offset, wait=_IDLE_SECONDS)
+            except BaseException:  # most often it is cancelled, because the client has left
+                await self.aclose()
+                raise
+            self._offset, self.is_at_end = batch.offset + len(batch.frames), batch.ended
+            if not batch.frames:
+                data = b"" if batch.ended else self._idle
+            elif self._encode is None:
+                data = b"".join(batch.frames)
+            else:
+                data = b"".join(map(self._encode, range(batch.offset, self._offset), batch.frames))
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def aclose(self) -> None:
+        """Leave the log."""
+        self.__del__()
+
+    def __del__(self) -> None:
+        # Frameworks drop the iterator of a client that has left, and do not close it.
+        left, self._left = self._left, None
+        if left is not None and not self.is_at_end:
+            left()
+
+
+async def public_events(run: Run[Any]) -> AsyncGenerator[bytes, None]:
+    """Make a run, and yield each event as a line of JSON for the people who use a front end."""
+    async with run:
+        async for event in run:
+            yield to_json(event, public=True)
+
+
+class LiveRuns:
+    """The runs that this process makes apart from the connections that show them, and their logs, by their run keys.
+
+    Leave it when the application stops, with ``async with`` or ``aclose()``: it cancels the runs and waits for them.
+
+    Args:
+        create_log: returns the log of a run key, such as ``lambda run_key: StoredLog(store, run_key)``, also of a run
+            that another process makes; default: an ``EventLog``, which only a run of this process has.
+        max_ended_bytes: of the logs of runs that have ended; those that ended first are forgotten.
+    """
+
+    def __init__(self, create_log: Callable[[str], EventLog] | None = None, *, max_ended_bytes: int = 64 << 20) -> None:
+        self._create_log = create_log
+        self._max_ended_bytes = max_ended_bytes
+        self._runs: dict[str, _LiveRun] = {}
+        self._ended: dict[str, EventLog] = {}  # what no run here writes, what ended first coming first
+        self._ended_bytes = 0
+
+    async def start(
+        self, run: Run[Any], frames: AsyncGenerator[bytes, None] | None = None, *, log: EventLog | None = None
+    ) -> EventLog:
+        """Start a run, and return its log; a run that is resumed goes on in the log that it had.
+
+        A log that cannot be written any more ends its run.
+
+        Args:
+            run: what ``run_loop`` has returned, not started yet.
+            frames: a generator of your own that makes the run and yields its frames: to store what has become of it
+                before a page reads that, or to encode it otherwise. Default: ``public_events(run)``.
+            log: a log of its own, such as one with the number of a claim.
+
+        Raises:
+            UsageError: a run of this key works here.
+        """
+        run_key = run.run_key
+        log = log or self._ended.get(run_key) or (self._create_log or (lambda _: EventLog()))(run_key)
+        start = await log.append()  # from here on there is such a log
+        if run_key in self._runs:
+            raise UsageError(f"the run {run_key!r} works already: wait for its end, or run.cancel() it")
+        if ended := self._ended.pop(run_key, None):
+            self._ended_bytes -= ended.size
+        log.start = start
+        live = self._runs[run_key] = _LiveRun(run, log)
+        live.task = BackgroundTask(lambda: self._make(live, public_events(run) if frames is None else frames))
+        return log
+
+    def run(self, run_key: str) -> Run[Any]:
+        """Return a run that works here, to ``send`` to it or to ``cancel`` it.
+
+        Raises:
+            UnknownRun: it has ended, or another process makes it.
+        """
+        if run_key not in self._runs:
+            raise UnknownRun(f"no run {run_key!r} works here")
+        return self._runs[run_key].run
+
+    def log(self, run_key: str) -> EventLog:
+        """Return the log of a run, also of one that has ended.
+
+        Raises:
+            UnknownRun: there is none. With ``create_log`` it is the reading that raises this.
+        """
+        if run_key in self._runs:
+            return self._runs[run_key].log
+        if run_key not in self._ended:
+            if self._create_log is None:
+                raise UnknownRun(f"there is no log of a run {run_key!r}")
+            self._keep(run_key, self._create_log(run_key))
+        return self._ended[run_key]
+
+    async def __aenter__(self) -> LiveRuns:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel all runs, and wait for their ends."""
+        runs = list(self._runs.values())
+        for live in runs:
+            live.run.cancel()
+        for live in runs:
+            await live.ended.wait()
+
+    def _keep(self, run_key: str, log: EventLog) -> None:
+        self._ended[run_key] = log
+        self._ended_bytes += log.size
+        while self._ended_bytes > self._max_ended_bytes and len(self._ended) > 1:
+            self._ended_bytes -= self._ended.pop(next(iter(self._ended))).size
+
+    async def _make(self, live: _LiveRun, frames: AsyncGenerator[bytes, None]) -> None:
+        run, log = live.run, live.log
+        try:
+            await _write_frames(run, log, frames)
+        finally:
+            with anyio.CancelScope(shield=True), suppress(Exception):
+                await run.aclose()
+                await log.append(ended=True)
+            del self._runs[run.run_key]
+            self._keep(run.run_key, log)
+            live.ended.set()
+
+
+class _LiveRun:
+    def __init__(self, run: Run[Any], log: EventLog) -> None:
+        self.run = run
+        self.log = log
+        self.ended = anyio.Event()
+        self.task: BackgroundTask | None = None  # kept, since the event loop has only a weak reference
+
+
+async def _write_frames(run: Run[Any], log: EventLog, frames: AsyncGenerator[bytes, None]) -> None:
+    """Write frames into a log; those that come while it is busy are appended at once."""
+    send, receive = anyio.create_memory_object_stream[bytes](_BATCH)
+
+    async def write() -> None:
+        async for frame in receive:
+            waiting = [frame]
+            with suppress(anyio.WouldBlock, anyio.EndOfStream):
+                while True:
+                    waiting.append(receive.receive_nowait())
+            await log.append(*waiting)
+
+    try:
+        with receive:
+            async with anyio.create_task_group() as group:
+                group.start_soon(write)
+                with send:
+                    try:
+                        async with aclosing(frames):
+                            async for frame in frames:
+                                if frame:
+                                    await send.send(frame)
+                    except StreamInterrupted:
+                        pass  # readers have it: the last event has the error
+                    except Exception as error:
+                        log_failure(_log, "the run %r ended in an exception", run.run_key, error=error)
+    except Exception as error:
+        log_failure(_log, "the log of the run %r could not be written", run.run_key, error=error)
