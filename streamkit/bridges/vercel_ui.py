@@ -41,6 +41,7 @@ HEADERS: Final = {
 }
 _SAME_REASONS = ("stop", "length", "tool_calls", "content_filter", "error")
 _FINISH_REASONS = {name: name.replace("_", "-") for name in _SAME_REASONS} | {"refusal": "content-filter"}
+_SHOWN = ("available", "asked", "ended")  # states of calls whose input the page has
 _VALUES = ("data", "input", "output")  # fields of chunks that may be null
 #: The client looks for the schema of a data part by its name in an object, and each object has these members.
 _OF_OBJECTS = "constructor|hasOwnProperty|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf"
@@ -165,7 +166,7 @@ class UiMessageStream:
         for block in list(self._blocks):
             self._end_block(block)
         for call in self._server_calls.values():
-            self._make_available(call)
+            self._make_available(call, runs=True)
         if self._number and (self._finish is None or self._error is not None):
             # Its provider may not keep a response that it has not completed, nor what is in it.
             self._chunk(f"data-{STATE}", id=f"{INTERRUPTED}-{self._round}", data=INTERRUPTED)
@@ -252,8 +253,9 @@ class UiMessageStream:
                 for call in self._calls.values():
                     self._make_available(call)
 
-    def _make_available(self, call: _Part | None) -> None:
-        if call is not None and call.state == "ready":
+    def _make_available(self, call: _Part | None, *, runs: bool = False) -> None:
+        """Write the input of a call that is ready; of one that runs in any case."""
+        if call is not None and (call.state == "ready" or (runs and call.state not in _SHOWN)):
             call.state = "available"
             self._chunk("tool-input-available", **self._call_fields(call), input=call.input)
 
@@ -265,7 +267,7 @@ class UiMessageStream:
         made = event.call
         if made.id not in self._calls:  # its turn was in an earlier response
             self._calls[made.id] = _Part(made.id, b"", "ready", made.name, input=made.arguments)
-        self._make_available(self._calls[made.id])
+        self._make_available(self._calls[made.id], runs=True)
         if self._version > 5:
             self._calls[made.id].state = "asked"
             reason = event.description if self._version > 6 else None
@@ -273,7 +275,7 @@ class UiMessageStream:
 
     def _tool_running(self, event: events.ToolRunning | events.ToolAwaitingResult) -> None:
         call = self._calls.get(event.call.id)
-        self._make_available(call)
+        self._make_available(call, runs=True)
         if call is not None and call.state == "asked":  # and the application has decided
             call.state = "available"
             if self._version > 6:
@@ -286,7 +288,7 @@ class UiMessageStream:
         if isinstance(event.value, events.UiData):
             self._ui_data(event.value)
         elif isinstance(event.value, events.PreliminaryResult) and (call is None or call.state != "ended"):
-            self._make_available(call)
+            self._make_available(call, runs=True)
             output = _public(event)["value"]["value"]
             self._chunk("tool-output-available", toolCallId=event.call.id, output=output, preliminary=True)
 
@@ -301,7 +303,7 @@ class UiMessageStream:
         if call is not None and call.state == "ended":
             return
         if is_denied or event.type == "tool_completed":
-            self._make_available(call)
+            self._make_available(call, runs=True)
         if is_denied:
             self._chunk("tool-output-denied", toolCallId=event.call.id)
         elif event.type == "tool_completed":
@@ -325,7 +327,7 @@ class UiMessageStream:
     def _server_tool(self, event: events.ServerTool) -> None:
         key, data = event.id or event.name, to_valid_json(event.data)
         call = self._server_calls.get(key) or self._start_part("tool-input", event.choice, "streaming", name=event.name)
-        if call is None or event.choice != self._choice:
+        if call is None or self._choice not in (None, event.choice):
             return
         if key not in self._server_calls:
             self._server_calls[key], call.is_server_call, call.input = call, True, {}
@@ -342,8 +344,7 @@ class UiMessageStream:
             call.state, call.input = "ready", data
         elif event.phase == "result":  # the input waits for it: in version 5 a result has no metadata
             later = self._replay(id=event.id, raw=call.replay["raw"][-1:]) if call.state == "available" else None
-            call.state = "ready" if later is None else call.state
-            self._make_available(call)
+            self._make_available(call, runs=True)
             fields = {"toolCallId": call.id, "providerExecuted": True, "providerMetadata": later}
             self._chunk("tool-output-available", **fields, output=safe_names(data, hidden="encrypted"))
             del self._server_calls[key]

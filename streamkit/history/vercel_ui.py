@@ -244,7 +244,7 @@ class _MessageReader:
             raw = [dict(part)]
             if sent:
                 placed = [item for item in (*as_list(sent.get("raw")), *as_list(later.get("raw"))) if _is_placed(item)]
-                raw = [item for number, item in placed if number == self._number]
+                raw = [item for number, item in placed if number <= self._number]
                 for number, item in placed:
                     if number > self._number:
                         self._late.setdefault(number, []).append(ServerToolBlock(raw=[item], metadata=dict(metadata)))

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from streamkit.bridges.event_log import FramesGone, LiveRuns, UnknownRun
 from streamkit.bridges.run_store import RunStore
 from streamkit.errors import UsageError
 
@@ -37,8 +38,9 @@ async def get_effects(request: Request) -> JSONResponse:
 
 
 async def refuse(request: Request, error: Exception) -> JSONResponse:
-    """Answer a request whose input is wrong."""
-    return JSONResponse({"error": str(error)}, 400)
+    """Respond to a request that is wrong."""
+    status = 404 if isinstance(error, UnknownRun) else 410 if isinstance(error, FramesGone) else 400
+    return JSONResponse({"error": str(error)}, status)
 
 
 def create_app(folder: Path, upstream: str) -> Starlette:
@@ -51,12 +53,17 @@ def create_app(folder: Path, upstream: str) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
-        async with httpx.AsyncClient(timeout=60) as http, RunStore(folder / "runs.sqlite") as store:
-            app.state.backend = Backend(http, upstream, store)
+        async with (
+            httpx.AsyncClient(timeout=60) as http,
+            RunStore(folder / "runs.sqlite") as store,
+            LiveRuns() as runs,
+        ):
+            app.state.backend = Backend(http, upstream, store, runs)
             yield
 
     routes = [*events_routes.routes, *chat_routes.routes, *agui_routes.routes, Route("/api/effects", get_effects)]
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={UsageError: refuse, ValueError: refuse})
+    handlers = dict.fromkeys([FramesGone, UnknownRun, UsageError, ValueError], refuse)
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
 
 
 if __name__ == "__main__":

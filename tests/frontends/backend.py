@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from streamkit.bridges.event_log import LiveRuns
 from streamkit.bridges.run_store import RunStore
 
 
@@ -18,10 +19,12 @@ class Backend:
         http: the client of the model's server.
         upstream: the base URL of that server.
         store: the entries of runs, which outlive the process: ``store.claim(run_key)``.
+        runs: the runs that this process makes, and their logs.
         effects: what the tools have done, in order.
     """
 
     http: httpx.AsyncClient
     upstream: str
     store: RunStore
+    runs: LiveRuns
     effects: list[dict[str, Any]] = field(default_factory=list)
