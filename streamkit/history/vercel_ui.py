@@ -15,7 +15,7 @@ blocks. An unfinished call (``input-streaming``) is one, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from streamkit.history.builder import ContentBuilder, as_list
@@ -39,6 +39,10 @@ STATE = "streamkit"  #: streamkit's field of a part's ``providerMetadata``, and 
 INTERRUPTED = "interrupted"  #: the data of that part: the response of the step has not ended
 DATA_OF_PART = "[data of the file]"  #: stands in a provider's part for the data that the file has anyway
 Json: TypeAlias = dict[str, Any]
+#: The fields in which the providers of npm ``ai`` keep the state of a part
+#: (https://github.com/vercel/ai/tree/main/packages: anthropic, amazon-bedrock, google, openai).
+_NPM_STATE = ("signature", "redactedData", "thoughtSignature", "reasoningEncryptedContent")
+NpmState: TypeAlias = Callable[[str, str | None, str | None], Json]
 _ORIGIN = ("provider", "model", "requested_model")
 
 _SPEAKERS = {"user": "human", "assistant": "ai", "system": "system"}
@@ -63,12 +67,14 @@ def rate_vercel_ui_message(message: Mapping[str, Any]) -> Rating:
 
 
 def parse_vercel_ui_messages(
-    messages: Sequence[dict[str, Any]], *, system: Any = None, changes: list[str] | None = None
+    messages: Sequence[dict[str, Any]], npm_state: NpmState, *, system: Any = None, changes: list[str] | None = None
 ) -> list[Content]:
     """Parse UI messages as history; an unknown part is kept as an opaque block.
 
     Args:
-        messages: the ``UIMessage`` objects of version 4, 5 or 6, as dicts.
+        messages: the ``UIMessage`` objects of version 4 to 7, as dicts.
+        npm_state: returns the state that npm ``ai`` has kept for a provider: of the provider's name there, the state,
+            and the text of reasoning.
         system: the system text, if it is separate from the messages.
         changes: receives a sentence for each part that is kept opaque, and for each field that is left out.
 
@@ -87,16 +93,18 @@ def parse_vercel_ui_messages(
             builder.add_unknown_role(message)
             continue
         builder.report_unread(message, _MESSAGE_FIELDS, "a message")
-        _MessageReader(builder, speaker).read(message)
+        _MessageReader(builder, speaker, npm_state).read(message)
     return builder.build()
 
 
 class _MessageReader:
     """A reader of one message. The results of a step follow its calls."""
 
-    def __init__(self, builder: ContentBuilder, speaker: str) -> None:
+    def __init__(self, builder: ContentBuilder, speaker: str, npm_state: NpmState) -> None:
         self._builder = builder
         self._speaker = speaker
+        self._npm_state = npm_state
+        self._reasoning: tuple[str, ReasoningBlock] | None = None  # the last one, with its item of several parts
         self._results: list[Mapping[str, Any]] = []  # the tool parts of the current step that have a result
         self._is_cut = False  # the response of the current step has not ended
         self._origin: Json = {}  # what made the current step
@@ -168,7 +176,7 @@ class _MessageReader:
         known = ("type", "id", "text", "reasoning", "details", "state", "providerMetadata")
         self._builder.report_unread(part, known, "a reasoning part")
         text = part.get("text", part.get("reasoning"))
-        metadata, state = self._metadata(part, details=part.get("details"))
+        metadata, state = self._metadata(part, text=text, details=part.get("details"))
         opaque, signature, kind = metadata.pop("opaque", None), state.get("signature"), state.get("kind")
         block = ReasoningBlock(
             text=text,
@@ -177,12 +185,26 @@ class _MessageReader:
             opaque=opaque,
             metadata=metadata,
         )
+        item_id = state.get("item_id")
+        if item_id and self._reasoning is not None and self._reasoning[0] == item_id:
+            self._reasoning[1].text += f"\n\n{text}"  # npm ai has a part for each summary of an item
+            return
+        self._reasoning = (item_id, block) if item_id else None
         self._builder.add_block("ai", block)
 
-    def _metadata(self, part: Mapping[str, Any], field: str = "providerMetadata", **extras: Any) -> tuple[Json, Json]:
-        """Return the metadata of a part's block, and the state that streamkit has sent with the part."""
+    def _metadata(
+        self, part: Mapping[str, Any], field: str = "providerMetadata", *, text: str | None = None, **extras: Any
+    ) -> tuple[Json, Json]:
+        """Return the metadata of a part's block, and what its provider needs again, as streamkit sends it."""
         options = part.get(field)
         state = options.get(STATE) if isinstance(options, dict) else None
+        if isinstance(options, dict) and state is None and part.get("providerExecuted") is not True:
+            for name, kept in options.items():
+                kept = kept if isinstance(kept, dict) else {}
+                opaque = next((kept[key] for key in _NPM_STATE if isinstance(kept.get(key), str)), None)
+                if state := self._npm_state(name, opaque, text):
+                    state |= {"item_id": kept.get("itemId"), "raw_id": part.get("toolCallId")}
+                    break
         if not isinstance(state, dict) or not isinstance(state.get("provider"), str):
             return self._builder.provider_metadata({**extras, "providerMetadata": options}), {}
         origin = {name: state[name] for name in _ORIGIN if isinstance(state.get(name), str)}

@@ -476,8 +476,9 @@ def parse_messages(
         from streamkit.history.vercel_ui import parse_vercel_ui_messages
 
         check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
-        parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
-        return parse(listed, system=system, changes=changes)
+        if provider == "vercel":
+            return parse_vercel_messages(listed, system=system, changes=changes)
+        return parse_vercel_ui_messages(listed, registry.npm_state, system=system, changes=changes)
     target = get(provider)
     if target.traits.has_importer:
         check_format(listed, target.name, target.traits.rate_message, _all_formats)
