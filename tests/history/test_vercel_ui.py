@@ -230,7 +230,8 @@ WORDS = st.sampled_from(
      "approved", "reason", "providerExecuted", "url", "mediaType", "filename", "content", "toolInvocations",
      "toolInvocation", "experimental_attachments", "rawInput", "reasoning", "data", "id", "providerMetadata",
      "callProviderMetadata", "resultProviderMetadata", "streamkit", "provider", "metadata", "signature", "raw",
-     "raw_id", "kind", "refusal", "opaque", "google", "openai", "thoughtSignature", "itemId", "reasoningEncryptedContent"]
+     "raw_id", "kind", "refusal", "opaque", "google", "openai", "thoughtSignature", "itemId",
+     "reasoningEncryptedContent"]
 )  # fmt: skip
 VALUES = st.sampled_from(
     ["user", "assistant", "system", "text", "reasoning", "file", "tool-f", "dynamic-tool", "step-start", "data-x",
