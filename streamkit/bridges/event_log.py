@@ -16,7 +16,8 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
@@ -56,16 +57,20 @@ _LOG_COST: Final = 1024
 
 
 class UnknownRun(StreamkitError):
-    """There is no such run, or it is forgotten: a server responds with status 404."""
+    """There is no such run, or it is forgotten."""
+
+    status: ClassVar[int] = 404  #: of the response
 
 
 class FramesGone(StreamkitError):
-    """The log has dropped the frame: a server responds with status 410, and the page loads what is stored.
+    """The log has dropped the frame: the page loads what is stored.
 
     Attributes:
         offset: of the frame.
         first: the offset of the first frame that is kept.
     """
+
+    status: ClassVar[int] = 410  #: of the response
 
     def __init__(self, offset: int, first: int) -> None:
         super().__init__(f"the frame {offset} of the log was dropped: the first one that is kept is {first}")
@@ -95,18 +100,18 @@ class EventLog:
         max_frames: what is kept, in the same way.
 
     Attributes:
-        size: the bytes that it has in memory.
+        size: the bytes that it keeps in memory.
         start: the offset of the first frame since ``LiveRuns.start`` was called for it last.
     """
 
     def __init__(self, *, max_bytes: int = 16 << 20, max_frames: int = 100_000) -> None:
-        self.size: int = _LOG_COST
+        self.size: int = 0
         self.start: int = 0
         self._max_bytes = max_bytes
         self._max_frames = max_frames
         self._frames: list[bytes] = []
         self._first = 0  # the offset of the first one that is kept
-        self._ended = False
+        self._exists = self._ended = False
         self._news: anyio.Event | None = None  # readers wait for it
 
     async def append(self, *frames: bytes, ended: bool = False) -> int:
@@ -119,13 +124,15 @@ class EventLog:
         Returns:
             The offset that the next frame will have.
         """
-        self._ended = ended
+        self._exists, self._ended = True, ended
         self._frames.extend(frames)
         self.size += sum(map(len, frames)) + FRAME_COST * len(frames)
         if len(self._frames) > self._max_frames or self.size > self._max_bytes:
-            dropped = 0  # a tenth more than necessary, because what is kept is moved
-            while len(self._frames) > dropped + 0.9 * self._max_frames or self.size > 0.9 * self._max_bytes:
-                self.size -= len(self._frames[dropped]) + FRAME_COST
+            dropped = 0
+            for frame in self._frames:
+                if len(self._frames) - dropped <= 0.9 * self._max_frames and self.size <= 0.9 * self._max_bytes:
+                    break  # a tenth more than necessary was dropped, because what is kept is moved
+                self.size -= len(frame) + FRAME_COST
                 dropped += 1
             del self._frames[:dropped]
             self._first += dropped
@@ -140,10 +147,12 @@ class EventLog:
             wait: for how many seconds to wait for a frame or the end of the run.
 
         Raises:
-            UnknownRun: there is no such log.
+            UnknownRun: there is no such log: nothing was ever appended.
             FramesGone: the frame at the offset was dropped.
             UsageError: the offset is above that of the next frame.
         """
+        if not self._exists:
+            raise UnknownRun("there is no log of this run, or it is forgotten")
         if wait and not self._ended and offset == self._first + len(self._frames):
             await self._wait(wait)
         else:
@@ -279,17 +288,22 @@ class LiveRuns:
     Leave it when the application stops, with ``async with`` or ``aclose()``: it cancels the runs and waits for them.
 
     Args:
-        create_log: returns the log of a run key, such as ``lambda run_key: StoredLog(store, run_key)``, also of a run
-            that another process makes; default: an ``EventLog``, which only a run of this process has.
+        create_log: returns the log of a run key, such as ``lambda run_key: StoredLog(store, run_key)``; default: one in
+            memory.
         max_ended_bytes: of the logs of runs that have ended; those that ended first are forgotten.
     """
 
-    def __init__(self, create_log: Callable[[str], EventLog] | None = None, *, max_ended_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, create_log: Callable[[str], EventLog] = lambda run_key: EventLog(), *, max_ended_bytes: int = 64 << 20
+    ) -> None:
         self._create_log = create_log
         self._max_ended_bytes = max_ended_bytes
-        self._runs: dict[str, _LiveRun] = {}
-        self._ended: dict[str, EventLog] = {}  # what no run here writes, what ended first coming first
+        self._runs: dict[str, Run[Any]] = {}
+        self._tasks: dict[str, BackgroundTask] = {}
+        self._logs: WeakValueDictionary[str, EventLog] = WeakValueDictionary()  # all readers of a run share one
+        self._ended: dict[str, EventLog] = {}  # what ended first comes first
         self._ended_bytes = 0
+        self._end = anyio.Event()  # of the run that ends next
 
     async def start(
         self, run: Run[Any], frames: AsyncGenerator[bytes, None] | None = None, *, log: EventLog | None = None
@@ -308,15 +322,16 @@ class LiveRuns:
             UsageError: a run of this key works here.
         """
         run_key = run.run_key
-        log = log or self._ended.get(run_key) or (self._create_log or (lambda _: EventLog()))(run_key)
+        log = log or self.log(run_key)
         start = await log.append()  # from here on there is such a log
         if run_key in self._runs:
             raise UsageError(f"the run {run_key!r} works already: wait for its end, or run.cancel() it")
-        if ended := self._ended.pop(run_key, None):
-            self._ended_bytes -= ended.size
         log.start = start
-        live = self._runs[run_key] = _LiveRun(run, log)
-        live.task = BackgroundTask(lambda: self._make(live, public_events(run) if frames is None else frames))
+        if self._ended.pop(run_key, None) is not None:
+            self._ended_bytes -= log.size + _LOG_COST
+        self._runs[run_key], self._logs[run_key] = run, log
+        frames = public_events(run) if frames is None else frames
+        self._tasks[run_key] = BackgroundTask(lambda: self._make(run, log, frames))
         return log
 
     def run(self, run_key: str) -> Run[Any]:
@@ -327,21 +342,14 @@ class LiveRuns:
         """
         if run_key not in self._runs:
             raise UnknownRun(f"no run {run_key!r} works here")
-        return self._runs[run_key].run
+        return self._runs[run_key]
 
     def log(self, run_key: str) -> EventLog:
-        """Return the log of a run, also of one that has ended.
-
-        Raises:
-            UnknownRun: there is none. With ``create_log`` it is the reading that raises this.
-        """
-        if run_key in self._runs:
-            return self._runs[run_key].log
-        if run_key not in self._ended:
-            if self._create_log is None:
-                raise UnknownRun(f"there is no log of a run {run_key!r}")
-            self._keep(run_key, self._create_log(run_key))
-        return self._ended[run_key]
+        """Return the log of a run, also of one that has ended; reading it raises ``UnknownRun`` if there is none."""
+        log = self._logs.get(run_key)
+        if log is None:
+            log = self._logs[run_key] = self._create_log(run_key)
+        return log
 
     async def __aenter__(self) -> LiveRuns:
         return self
@@ -353,20 +361,12 @@ class LiveRuns:
 
     async def aclose(self) -> None:
         """Cancel all runs, and wait for their ends."""
-        runs = list(self._runs.values())
-        for live in runs:
-            live.run.cancel()
-        for live in runs:
-            await live.ended.wait()
+        while self._runs:
+            for run in self._runs.values():
+                run.cancel()
+            await self._end.wait()
 
-    def _keep(self, run_key: str, log: EventLog) -> None:
-        self._ended[run_key] = log
-        self._ended_bytes += log.size
-        while self._ended_bytes > self._max_ended_bytes and len(self._ended) > 1:
-            self._ended_bytes -= self._ended.pop(next(iter(self._ended))).size
-
-    async def _make(self, live: _LiveRun, frames: AsyncGenerator[bytes, None]) -> None:
-        run, log = live.run, live.log
+    async def _make(self, run: Run[Any], log: EventLog, frames: AsyncGenerator[bytes, None]) -> None:
         try:
             await _write_frames(run, log, frames)
         finally:
@@ -374,16 +374,13 @@ class LiveRuns:
                 await run.aclose()
                 await log.append(ended=True)
             del self._runs[run.run_key]
-            self._keep(run.run_key, log)
-            live.ended.set()
-
-
-class _LiveRun:
-    def __init__(self, run: Run[Any], log: EventLog) -> None:
-        self.run = run
-        self.log = log
-        self.ended = anyio.Event()
-        self.task: BackgroundTask | None = None  # kept, since the event loop has only a weak reference
+            self._tasks.pop(run.run_key, None)
+            self._ended[run.run_key] = log
+            self._ended_bytes += log.size + _LOG_COST
+            while self._ended_bytes > self._max_ended_bytes:
+                self._ended_bytes -= self._ended.pop(next(iter(self._ended))).size + _LOG_COST
+            self._end.set()
+            self._end = anyio.Event()
 
 
 async def _write_frames(run: Run[Any], log: EventLog, frames: AsyncGenerator[bytes, None]) -> None:
