@@ -48,7 +48,7 @@ from streamkit import (
     run_loop,
     tool,
 )
-from streamkit.cli.connection import request_settings
+from streamkit.bridges.http import connect
 from streamkit.events import ToolCallStart
 from streamkit.history import ToolCallBlock, ToolResponseBlock
 from streamkit.testing import (
@@ -188,17 +188,10 @@ def make_tools(conversation: Conversation) -> list[Tool]:
 
 async def hold(conversation: Conversation, server: Server, client: httpx.AsyncClient, found: Findings) -> None:
     """Hold one conversation to its end, and check it."""
-    endpoint = providers.get(conversation.provider).traits.endpoint
-    url = f"{server.url}/{conversation.provider}@{conversation.name}"
-    url += endpoint.sdk_base_path + endpoint.path.format(model="soak")
-
-    def ask(context: Any) -> Any:
-        return client.stream("POST", url, json={**request_settings(endpoint, "soak"), **context.request})
-
+    base_url = server.base_url(conversation.provider, conversation.name)
+    connection = connect(conversation.provider, model="soak", base_url=base_url, client=client)
     tools = make_tools(conversation)
-    begin = functools.partial(
-        run_loop, ask, provider=conversation.provider, tools=tools, retries=3, timeouts=5, shape=conversation.layout
-    )
+    begin = functools.partial(run_loop, connection, tools=tools, retries=3, timeouts=5, shape=conversation.layout)
     history = [Content.human(f"Go on, {conversation.name}.")]
     run = begin(history=history, run_key=conversation.name)
     turns: list[Turn] = []

@@ -14,20 +14,26 @@ import pytest
 
 #: The distribution by the name that is imported.
 DISTRIBUTIONS = {
+    "ag_ui": "ag-ui-protocol",
     "anthropic": "anthropic",
     "boto3": "boto3",
     "botocore": "boto3",
     "cohere": "cohere",
     "coverage": "coverage",
     "dbos": "dbos",
+    "django": "django",
+    "fastapi": "fastapi",
     "genai_prices": "genai-prices",
     "google": "google-genai",
     "groq": "groq",
+    "jsonschema": "jsonschema",
     "mcp": "mcp",
     "mistralai": "mistralai",
     "mypy": "mypy",
     "ollama": "ollama",
     "openai": "openai",
+    "opentelemetry": "opentelemetry-api",
+    "opentelemetry.sdk": "opentelemetry-sdk",
     "orjson": "orjson",
     "playwright": "playwright",
     "prometheus_client": "prometheus-client",
@@ -118,6 +124,6 @@ def _skip_if_missing(error: BaseException | None) -> None:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # raised in a task group
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
-        distribution = DISTRIBUTIONS.get(error.name.partition(".")[0])
+        distribution = DISTRIBUTIONS.get(error.name) or DISTRIBUTIONS.get(error.name.partition(".")[0])
         if distribution is not None:
             pytest.skip(f"{distribution} is not installed (extra 'dev')", allow_module_level=True)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from streamkit.accumulator.choice import Choice
-from streamkit.accumulator.limits import DEFAULT_LIMITS, Limits, WireTraits
+from streamkit.accumulator.limits import DEFAULT_LIMITS, MAX_CHOICES, Limits, WireTraits
 from streamkit.accumulator.turn_state import OBJECT_SIZE, STORED_NESTING, TurnState
 from streamkit.calls import StreamError, StreamWarning, ToolCall, Usage
 from streamkit.errors import UsageError
@@ -23,8 +23,6 @@ from streamkit.json_text import join_surrogates, measure_json
 from streamkit.values.json_data import describe_object, is_plain_json, to_json_data
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
-
-MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
 
 TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
 
@@ -275,12 +273,15 @@ class Accumulator:
                 if total not in (counted - cached, counted + cached):
                     message = f"the wire's total is {total} tokens, and the sum of input and output {counted}"
                     state.warn("usage_mismatch", message)
+        for choice in (self._other_choices or {}).values():  # before the turn's choice is read: it may be theirs
+            choice.place_early_citations()
         number = state.turn_choice
         if number:
             message = f"choice 0 sent nothing, so choice {number} is the turn's"
             state.record_warning(StreamWarning("other_choice", message), number)
             sources, self.first_choice.early_citations = self.first_choice.early_citations, None
             self.turn_choice.add_citations(sources or ())  # they came beside the choices
+        self.turn_choice.place_early_citations()
         choices = non_empty = self.choices
         if len(choices) > 1:
             in_order = sorted(choices, key=attrgetter("index"))
@@ -306,8 +307,9 @@ class Accumulator:
                     else "the stream ended without a finish reason or a terminator",
                 )
             )
+        facts = dict(state.metadata)
         for choice in non_empty:
-            choice.emit_finished(may_execute=state.error is None)
+            choice.emit_finished(facts, may_execute=state.error is None)
         state.first_texts, state.other_texts = None, ()  # nothing grows any more, and they refer back to the state
 
 

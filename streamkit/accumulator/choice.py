@@ -257,6 +257,11 @@ class Choice(ToolCallTracker):
             block.citations += citations
         return block
 
+    def place_early_citations(self) -> None:
+        """Open a text block for the citations of a choice that has ended without one."""
+        if self.early_citations:
+            self.open_block("text", None).citations, self.early_citations = self.early_citations, None
+
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""
         self._state.start_response()
@@ -332,8 +337,6 @@ class Choice(ToolCallTracker):
         if self._calls:
             self.end_all()
             self.decide_all(confirmed=confirmed, is_cut_short=finish_row(finish).is_cut_short)
-        if self.early_citations:  # of a response without text
-            self.open_block("text", None).citations, self.early_citations = self.early_citations, None
         # The finish: docs/rules.md, "Finish and confirmation".
         if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
             return
@@ -345,10 +348,11 @@ class Choice(ToolCallTracker):
             self._state.record_warning(StreamWarning("finish_without_calls", message), self.index)
         self.effective_finish = Finish(reason, finish.raw if finish is not None else None)
 
-    def emit_finished(self, *, may_execute: bool) -> None:
+    def emit_finished(self, facts: dict[str, Any], *, may_execute: bool) -> None:
         """Emit the event of the finish, once nothing can change it.
 
         Args:
+            facts: the metadata of the response, one object for all choices.
             may_execute: the turn has no error, so the complete calls are executable unless the finish forbids it.
         """
         finish, state = self.effective_finish, self._state
@@ -356,7 +360,7 @@ class Choice(ToolCallTracker):
             if may_execute and self._calls and finish_row(finish).runs_calls:
                 self.executable = [call for call in self._calls if call.state == "complete"]
             state.start_response()
-            state.events.append(Finished(finish.reason, finish.raw, self.index, dict(state.metadata)))
+            state.events.append(Finished(finish.reason, finish.raw, self.index, facts))
 
     # ---------------------------------------------------------------- the result
 

@@ -11,11 +11,14 @@ from streamkit.errors import UsageError
 
 __all__ = [
     "DEFAULT_LIMITS",
+    "MAX_CHOICES",
     "NO_STATUS",
     "HttpStatus",
     "Limits",
     "WireTraits",
 ]
+
+MAX_CHOICES = 128  # OpenAI's own bound of n (platform.openai.com/docs/api-reference/chat/create)
 
 
 class Limits(Struct, frozen=True, kw_only=True):

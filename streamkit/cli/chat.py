@@ -21,8 +21,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
+from streamkit.bridges.http import HttpConnection, connect, find_key, request_url
 from streamkit.calls import ToolCall
-from streamkit.cli.connection import find_key, open_http, request_headers, request_settings, request_url
 from streamkit.cli.terminal import Notes, escape_text
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import (
@@ -76,22 +76,17 @@ def run(options: argparse.Namespace) -> int:
     import anyio
     import httpx
 
-    name = providers.get(options.provider).name
-    endpoint = providers.get(name).traits.endpoint
+    endpoint = providers.get(options.provider).traits.endpoint
+    settings = {"max_output_tokens": options.max_tokens}
+    connection = connect(options.provider, model=options.model, base_url=options.base_url, settings=settings)
     url = request_url(endpoint, options.model, options.base_url)
-    key = find_key(endpoint)
-    if key is None and endpoint.key_required and options.base_url is None:
-        raise UsageError(f"there is no key: set the environment variable {' or '.join(endpoint.key_variables)}")
     tools = [_load(spec) for spec in options.tool]
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     if not prompt.strip():
         raise UsageError("the prompt is empty: pass a text, or - and a text on standard input")
-    body = request_settings(endpoint, options.model, options.max_tokens)
-    notes = Notes(secrets=[key or ""])
+    notes = Notes(secrets=[find_key(endpoint) or ""])
     try:
-        return anyio.run(
-            lambda: _converse(name, url, request_headers(endpoint, key), body, tools, prompt, options.system, notes)
-        )
+        return anyio.run(_converse, connection, tools, prompt, options.system, notes)
     except StreamInterrupted as error:
         notes.print(f"streamkit chat: {_describe_error(error, url)}", "red")
     except httpx.HTTPError as error:
@@ -100,45 +95,31 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _converse(
-    provider: str,
-    url: str,
-    headers: dict[str, str],
-    settings: dict[str, Any],
-    tools: list[Tool],
-    prompt: str,
-    system: str | None,
-    notes: Notes,
+    connection: HttpConnection, tools: list[Tool], prompt: str, system: str | None, notes: Notes
 ) -> int:
     """Run the conversation and print it; return the exit code."""
     import anyio
-    import httpx
 
     from streamkit.execution import run_loop
     from streamkit.history import Content
 
     history = [*([Content.system(system)] if system else []), Content.human(prompt)]
-    # A model may think for minutes before the first byte; the user can press Ctrl-C.
-    async with open_http(timeout=httpx.Timeout(30.0, read=600.0), headers=headers) as http:
+    printer = _Printer(notes, tools)
+    terminal = anyio.Lock()  # nothing may be printed between a question and its reply
 
-        async def create_new_stream(context: Any) -> Any:
-            return http.stream("POST", url, json=_merge(settings, context.request))
+    async def approve(call: ToolCall, _: Any) -> Approval:
+        async with terminal:
+            printer.end_line()
+            return await ask(call)
 
-        printer = _Printer(notes, tools)
-        terminal = anyio.Lock()  # nothing may be printed between a question and its reply
-
-        async def approve(call: ToolCall, _: Any) -> Approval:
-            async with terminal:
-                printer.end_line()
-                return await ask(call)
-
-        chat_run = run_loop(create_new_stream, provider=provider, tools=tools, history=history, approve=approve)
-        try:
-            async with chat_run:
-                async for event in chat_run:
-                    async with terminal:
-                        printer.show(event)
-        finally:
-            printer.close(chat_run)
+    chat_run = run_loop(connection, tools=tools, history=history, approve=approve)
+    try:
+        async with chat_run:
+            async for event in chat_run:
+                async with terminal:
+                    printer.show(event)
+    finally:
+        printer.close(chat_run)
     if chat_run.ended != "answered":
         reason = {
             "max_rounds": "the model still called tools in the last allowed round",
@@ -277,15 +258,6 @@ def _load(spec: str) -> Tool:
     except UsageError as error:
         raise UsageError(f"--tool {spec}: {error}") from None
     return loaded
-
-
-def _merge(settings: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
-    """Return the two as one body; objects under the same name are merged."""
-    merged = dict(settings)
-    for name, value in request.items():
-        before = merged.get(name)
-        merged[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _brief(value: Any) -> str:

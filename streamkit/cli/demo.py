@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
-from streamkit.cli.connection import request_settings, request_url
+from streamkit.bridges.http import connect, request_url
 from streamkit.cli.terminal import ConversationView, escape_line, escape_text, raw_stream
 from streamkit.framing import framer_for
 from streamkit.providers.provider import Provider
@@ -113,12 +113,11 @@ async def converse(
     from streamkit.execution import run_loop
     from streamkit.history import Content
 
-    endpoint = providers.get(result.provider).traits.endpoint
-    url = request_url(endpoint, "demo", server.base_url(result.provider, result.provider))
+    base_url = server.base_url(result.provider, result.provider)
 
     async def read_response(context: Any) -> AsyncIterator[bytes]:
         result.responses.append(b"")
-        async with http.stream("POST", url, json={**request_settings(endpoint, "demo"), **context.request}) as response:
+        async with connection(context) as response:
             async for data in response.aiter_bytes():
                 result.responses[-1] += data
                 if not by_frame:
@@ -132,6 +131,7 @@ async def converse(
     try:
         async with (
             httpx.AsyncClient(timeout=30.0, trust_env=False) as http,  # no proxy: the server is on this machine
+            connect(result.provider, model="demo", base_url=base_url, client=http) as connection,
             run_loop(read_response, provider=result.provider, tools=tools, history=history, run_key="demo") as run,
         ):
             async for event in run:
@@ -293,10 +293,9 @@ async def run_streams(console: Console, is_live: bool) -> list[str]:
         return WEATHER[city]
 
     async def read(name: str, server: Server, http: httpx.AsyncClient) -> None:
-        endpoint = providers.get(name).traits.endpoint
-        request = render_request([Content.human(QUESTION)], name, tools=[get_weather], stream=True)
-        body = {**request_settings(endpoint, "demo"), **request}
-        url = request_url(endpoint, "demo", server.base_url(name, name))
+        settings = {"model": "demo"}
+        body = render_request([Content.human(QUESTION)], name, tools=[get_weather], stream=True, settings=settings)
+        url = request_url(providers.get(name).traits.endpoint, "demo", server.base_url(name, name))
         async with http.stream("POST", url, json=body) as response:
             async for _ in shared.read(Turn(name, turn_key="demo"), response):
                 pass

@@ -28,7 +28,6 @@ import argparse
 import contextlib
 import gc
 import os
-import re
 import secrets
 import socket
 import tomllib
@@ -40,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamkit import providers
-from streamkit.cli.connection import base_address, find_key, read_key, request_headers
+from streamkit.bridges.http import base_address, find_key, read_key, request_headers
 from streamkit.cli.serving import (
     TAP_PORT,
     add_connection_arguments,
@@ -76,7 +75,6 @@ __all__ = [
     "run",
 ]
 
-_VERSION = re.compile(r"/(?:v\d\w*|api)(?=/)")  # of a path, Ollama's included
 _FIELDS = ("provider", "base-url", "key-variable", "model", "models", "first-event-timeout")
 
 
@@ -134,8 +132,6 @@ def configure_upstream(
     address = base_address(endpoint, base_url)
     if key is not None and "@" in urlsplit(address).netloc and endpoint.key_header[0] == "authorization":
         raise UsageError(f"{provider} has a key and a base URL with a password, which are one header: give one of them")
-    if (first := _VERSION.match(endpoint.path)) is not None:  # other SDKs take the paths' version there
-        address = address.removesuffix(first[0])
     return ConfiguredUpstream(
         provider=provider, address=address, key=key, models=models or {}, first_event_timeout=first_event_timeout
     )

@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from streamkit import providers
-from streamkit.cli.connection import base_address, open_http
+from streamkit.bridges.http import base_address, open_http
 from streamkit.cli.serving import (
     TAP_PORT,
     add_record_argument,

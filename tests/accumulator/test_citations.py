@@ -39,6 +39,16 @@ def test_a_citation_before_the_text_belongs_to_it() -> None:
     assert (block.text, block.metadata["citations"]) == ("x", [{"url": "u"}])
 
 
+def test_a_choice_of_citations_alone_can_be_the_turns() -> None:
+    accumulator = Accumulator("p", WireTraits(), turn_key="k")
+    accumulator.choice(1).citation({"url": "u"})
+    accumulator.terminate()
+    accumulator.close()
+    assert accumulator.turn_choice.index == 1
+    assert accumulator.turn_choice.effective_finish is not None
+    assert [block.citations for block in accumulator.turn_choice.blocks] == [[{"url": "u"}]]
+
+
 CITATION = {"type": "char_location", "cited_text": "a", "document_index": 0}
 
 

@@ -146,7 +146,7 @@ def test_a_truncated_response_is_reported(capsys):
     ("arguments", "sentence"),
     [
         (["--provider", "nobody", "hello"], "unknown provider 'nobody'"),
-        (["--provider", "azure_openai", "hello"], "give --base-url or set AZURE_OPENAI_ENDPOINT"),
+        (["--provider", "azure_openai", "hello"], "pass base_url (--base-url) or set AZURE_OPENAI_ENDPOINT"),
         (["--provider", "openai_chat", "--base-url", "localhost", "hello"], "must begin with http"),
         (["--provider", "openai_chat", "--tool", "chat_tools", "hello"], "module:function"),
         (["--provider", "openai_chat", "--tool", "no_such_module:f", "hello"], "No module named 'no_such_module'"),

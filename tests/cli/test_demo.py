@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from streamkit import providers
+from streamkit.bridges import http
 from streamkit.cli import demo, main
 
 LAZY_ORDER = "response complete, Oslo, Bergen, message, results complete"
@@ -172,7 +173,7 @@ def test_a_tool_that_starts_too_early_is_a_failure(capsys, monkeypatch):
 
 
 def test_a_request_that_fails_is_a_failure(capsys, monkeypatch):
-    monkeypatch.setattr(demo, "request_url", lambda endpoint, model, base_url: f"{base_url}/unknown")
+    monkeypatch.setattr(http, "request_url", lambda endpoint, model, base_url: f"{base_url}/unknown")
     assert main(["demo", "--provider", "anthropic"]) == 1
     output = joined_lines(capsys.readouterr().out)
     assert "anthropic differs: StreamInterrupted: " in output

@@ -59,7 +59,7 @@ def no_keys(monkeypatch):
     [
         (["--provider", "antropic"], "unknown provider 'antropic'"),
         (["--provider", "anthropic"], "set the environment variable ANTHROPIC_API_KEY"),
-        (["--provider", "openai_compatible"], "the provider has no usual address: give --base-url"),
+        (["--provider", "openai_compatible"], "the provider has no usual address: pass base_url (--base-url)"),
         (["--base-url", "ftp://host"], "must begin with http:// or https://"),
         (["--base-url", "http://[::1"], "the base URL is no address: 'http://[::1'"),
         (["--base-url", "http://host:99999"], "the base URL is no address"),

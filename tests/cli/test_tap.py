@@ -161,7 +161,7 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, capsys: pytest
     assert main(["tap", *upstream, "--port", "0", "--tap-port", "0", "--record", str(file)]) == 2
     assert "cannot be a folder of recordings" in capsys.readouterr().err
     assert main(["tap", "--provider", "openai_compatible"]) == 2
-    assert "give --base-url" in capsys.readouterr().err
+    assert "pass base_url (--base-url)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("proxy", ["socks9://127.0.0.1:1", "http://[::"])

@@ -291,6 +291,19 @@ def test_plain_deltas_of_a_second_call_on_one_index_have_its_own() -> None:
     assert [each.arguments for each in read_turn("openai_chat", response.content).calls] == [{}, {"city": "Oslo"}]
 
 
+def test_an_item_without_an_index_is_the_first_call_of_its_id() -> None:
+    def item(arguments: str, **fields: Any) -> Json:
+        call = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": arguments}
+        return {"type": "response.output_item.added", "item": call, **fields}
+
+    last = {"type": "response.incomplete", "response": {"output": [item('{"x":1')["item"]]}}
+    delta = {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": '{"x":1'}
+    sent = events(item(""), item("", output_index=0), delta, last, name=True)
+    response, _, _ = relayed("openai_responses", [sent])
+    turn = read_turn("openai_responses", response.content)
+    assert ([each.arguments_text for each in turn.calls], turn.executable) == (['{"x":1', '{"x":1'], [])
+
+
 def test_no_id_of_a_call_is_that_of_two_responses() -> None:
     sent = events(chat(call(0, "call_0", "weather", "{}")), chat({}, "tool_calls"), "[DONE]")
     turns = [read_turn("openai_chat", relayed("deepseek", [sent])[0].content) for _ in range(2)]

@@ -304,6 +304,16 @@ def test_a_placeholder_and_a_repeat_are_held_while_another_call_begins(target: s
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_a_call_whose_restated_arguments_were_cut_does_not_run(target: str) -> None:
+    call = ref(0)
+    events = [ToolCallStart(call), ToolCallDelta(call, '{"a":1}'), ArgumentsRestated(call, "{"), ToolCallEnd(call)]
+    turn, live = write(target, [*events, ready(call, "{", "incomplete"), Finished("tool_calls")])
+    assert turn.executable == []
+    # Wires that wait for the whole call write what there is of it, or leave it out.
+    assert "changed_call" in live.omitted or [each.state for each in turn.calls] in ([], ["incomplete"])
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_other_arguments_after_complete_ones_end_the_stream_with_an_error(target: str) -> None:
     call = ref(0)
     events = [ToolCallStart(call), ToolCallDelta(call, '{"a":1}'), ArgumentsRestated(call, '{"a":2}')]

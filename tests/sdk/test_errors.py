@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import pytest
 from sdk_clients import SDKS, sdk_of
 
-from streamkit import Content, StreamInterrupted, Turn, providers, read, run_loop
+from streamkit import Content, StreamInterrupted, Turn, read, run_loop
+from streamkit.bridges.http import connect
 from streamkit.calls import StreamError
-from streamkit.cli.connection import request_settings, request_url
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.testing import ErrorEvent, Reply, Status, serve
 
@@ -26,14 +25,8 @@ LATE = {f"{status} in the stream": Reply("Hm.", event) for status, event in EVEN
 
 
 async def error_by_bytes(provider: str, answer: Any) -> StreamError:
-    endpoint = providers.get(provider).traits.endpoint
     with serve(lambda _: answer) as server:
-        url = request_url(endpoint, "m", server.base_url(provider))
-        async with httpx.AsyncClient() as client:
-            return await error_of(
-                provider,
-                lambda context: client.stream("POST", url, json={**request_settings(endpoint, "m"), **context.request}),
-            )
+        return await error_of(provider, connect(provider, model="m", base_url=server.base_url(provider)))
 
 
 async def error_by_sdk(provider: str, answer: Any) -> StreamError:

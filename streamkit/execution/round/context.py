@@ -5,11 +5,12 @@ This module must not depend on how a stream is opened or read.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BeforeEveryRequest",
     "BeforeFollowUp",
+    "Connection",
     "CreateStream",
     "OnOverflow",
     "RoundContext",
@@ -210,6 +212,33 @@ Stream = TypeVar("Stream")
 #: ``create_new_stream(context)``: returns the chunks of a stream (an iterable, sync or async), a response, or an
 #: awaitable or context manager of one.
 CreateStream: TypeAlias = Callable[[RoundContext], Any]
+
+
+class Connection(ABC):
+    """A ``create_new_stream`` that names its provider and model, and is opened and closed with the runs that have it.
+
+    Attributes:
+        provider: the default of ``run_loop(provider=...)``, as the next two are.
+        model: the model that is requested.
+        endpoint: the address of the server.
+    """
+
+    provider: str
+    model: str
+    endpoint: str
+
+    @abstractmethod
+    def __call__(self, context: RoundContext) -> Any:
+        """Return the stream of a request, as every ``create_new_stream`` does."""
+
+    @abstractmethod
+    async def __aenter__(self) -> Self:
+        """Open it for one more run."""
+
+    @abstractmethod
+    async def __aexit__(self, *_: object) -> None:
+        """Leave it at the end of a run; it closes with the last one."""
+
 
 #: ``before_follow_up(context)``: called before each request but the first; what it returns replaces the context.
 BeforeFollowUp: TypeAlias = Callable[[RoundContext], Awaitable[RoundContext | None] | RoundContext | None]

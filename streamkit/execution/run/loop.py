@@ -17,7 +17,7 @@ from streamkit.execution.executors import Schedule, to_schedule
 from streamkit.execution.one_call.attempt import AroundCall
 from streamkit.execution.one_call.nested import RunningCall, current_call
 from streamkit.execution.one_call.prepare import Approve, awaits_client
-from streamkit.execution.round.context import BeforeFollowUp, CreateStream, RoundContext, Target
+from streamkit.execution.round.context import BeforeFollowUp, Connection, CreateStream, RoundContext, Target
 from streamkit.execution.round.executor import ExecutionOptions
 from streamkit.execution.round.thread_update import ThreadLayout
 from streamkit.execution.run.loop_state import LoopState
@@ -79,7 +79,8 @@ def run_loop(
     Args:
         create_new_stream: called with a ``RoundContext`` for each request. It returns chunks (an iterable, sync or
             async), a response, or an awaitable or a context manager of one; all that ``read`` accepts. It is called in
-            the event loop, and so is a sync source read: while either waits, nothing else runs there.
+            the event loop, and so is a sync source read: while either waits, nothing else runs there. A connection
+            (``streamkit.bridges.http.connect``) also has the provider, the model and the endpoint.
         provider: the provider of that stream; of a resumed run by default the one that it was paused with.
         tools: functions and tools, and the provider's own declarations as dicts (``{"type": "web_search"}``), which
             are sent as they are.
@@ -147,6 +148,11 @@ def run_loop(
         raise UsageError(f"run_key must be a text that is not empty, or None, not {run_key!r}")
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
+    if isinstance(create_new_stream, Connection):
+        named, provider = provider, create_new_stream.provider
+        if named is not None and providers.get(named).name != provider:
+            raise UsageError(f"the connection is one to {provider}, not to {providers.get(named).name}")
+        model, endpoint = model or create_new_stream.model, endpoint or create_new_stream.endpoint
     tools_by_name = to_tools(tools)
     output_type: OutputType[Out] | None = None
     if output is not None:

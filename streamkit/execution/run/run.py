@@ -34,6 +34,7 @@ from streamkit.events import Event, RoundFinished, RoundStarted
 from streamkit.execution.executors import Execution
 from streamkit.execution.one_call.background import is_event_loop_running
 from streamkit.execution.one_call.prepare import to_result_event
+from streamkit.execution.round.context import Connection
 from streamkit.execution.round.policies import (
     MAX_FAILURES,
     Outcome,
@@ -69,19 +70,21 @@ async def run_rounds(state: LoopState) -> Batches:
     """Yield all events of a run, to its end."""
     try:
         state.start_clock()
-        if state.resumed is not None:
-            yield _finish_resumed_round(state, state.resumed)
-        while state.ended is None or await state.reopens():
-            if not state.pauses:
-                if state.recorder is not None and state.recorder.position == 0:
-                    await state.record_request(0)  # what the run began with; this gives the lease, which has the mail
-                with nullcontext() if state.deadline == inf else anyio.CancelScope(deadline=state.deadline):
-                    await state.receive()
-                    await state.call_hooks()
-                if state.is_out_of_time():
-                    state.ended = "timed_out"
-                    break
-            yield _run_round(state)
+        source = state.options.create_new_stream
+        async with source if isinstance(source, Connection) else nullcontext():
+            if state.resumed is not None:
+                yield _finish_resumed_round(state, state.resumed)
+            while state.ended is None or await state.reopens():
+                if not state.pauses:
+                    if state.recorder is not None and state.recorder.position == 0:
+                        await state.record_request(0)  # what the run began with; the lease that it gives has the mail
+                    with nullcontext() if state.deadline == inf else anyio.CancelScope(deadline=state.deadline):
+                        await state.receive()
+                        await state.call_hooks()
+                    if state.is_out_of_time():
+                        state.ended = "timed_out"
+                        break
+                yield _run_round(state)
         if state.state is None:
             await state.record_inbox()  # what no request will contain
     except Exception:

@@ -342,8 +342,10 @@ class WireRelay:
             is_changed |= self._wrap_state(holder, key)
         if places.items:
             is_changed |= self._change_items(chunk)
+        item_index = normalize_index(chunk.get(places.item_index))
         for choice, call in self._find_calls(chunk):
-            is_changed |= self._change_call(choice, call, starts, refs)
+            index = normalize_index(call.get(places.call_index)) if places.call_index else item_index
+            is_changed |= self._change_call((choice, index), call, starts, refs)
         return is_changed
 
     def _change_items(self, chunk: Json) -> bool:
@@ -381,14 +383,17 @@ class WireRelay:
                 if _is_one_of(holder[key], self._places.call_types):
                     yield number if isinstance(number, int) else 0, holder[key]
 
-    def _change_call(self, choice: int, call: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
-        """Give a call its id and its index."""
+    def _change_call(self, place: Any, call: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
+        """Give the call at an index of a choice its id and its index."""
         id_key, index_key = self._places.call_id, self._places.call_index
-        raw_id, place = call.get(id_key), (choice, normalize_index(call.get(index_key or "")))
+        choice, raw_id = place[0], call.get(id_key)
         start = next((each for each in starts if each.choice == choice), None)
         if start is not None and not self._is_of(start, raw_id, place):
             start = None
         ref = self._by_raw_id.get((choice, raw_id)) if isinstance(raw_id, str) else None
+        at_index = self._by_index.get(place) if ref is not None and index_key is None else None
+        if at_index is not None and self._turn.call(at_index.id).raw_id == raw_id:
+            ref = at_index  # one of several calls of this id, of which an item without an index is the first
         if ref is None and self._without_ids:  # one of these has got its id later
             ref = next((each for each in self._without_ids if self._turn.call(each.id).raw_id == raw_id), None)
         if start is not None:
@@ -397,7 +402,8 @@ class WireRelay:
             self._started.add(ref.id)
             self._choices_with_calls.add(choice)
             if isinstance(raw_id, str):
-                self._by_raw_id[choice, raw_id] = ref
+                if index_key is not None or (choice, raw_id) not in self._by_raw_id:
+                    self._by_raw_id[choice, raw_id] = ref
             elif index_key is None:
                 self._without_ids.append(ref)
         elif ref is None and index_key is not None:
@@ -405,8 +411,8 @@ class WireRelay:
         if ref is None:
             return False if index_key is None or raw_id is None else call.pop(id_key) is not None
         is_changed = False
+        self._by_index[place] = ref
         if index_key is not None:
-            self._by_index[place] = ref
             is_changed |= _set(call, index_key, ref.index)
         if start is not None or raw_id is not None:
             is_changed |= _set(call, id_key, self._ids.call(ref.id, ref.name))

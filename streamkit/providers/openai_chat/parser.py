@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from streamkit.accumulator.limits import MAX_CHOICES
 from streamkit.events import NormalizedToolChunk
 from streamkit.ids import normalize_index
 from streamkit.providers.contract.sink import ChoiceSink, Sink
@@ -316,7 +317,7 @@ class ChatParser:
         choices, is_empty = chunk.choices or [], False
         for position in range(first, len(choices)):
             is_empty = not self._read_choice(choices[position], chunk, position) or is_empty
-        if is_empty:
+        if is_empty and len(choices) <= MAX_CHOICES:  # with more of them the turn has failed
             self._sink.unknown(plain_chunk(raw))  # Azure's late filter results
 
     def _read_choice(self, choice: ChunkChoice, chunk: Chunk, position: int) -> bool:

@@ -303,6 +303,7 @@ class ResponsesWriter(_TextWriter):
         response_id=paths("response.id"),
         items=paths("item", "response.output.*"),
         item_id="item_id",
+        item_index="output_index",
         calls=paths("item", "response.output.*"),
         call_id="call_id",
         finish=(),
@@ -392,8 +393,10 @@ class ResponsesWriter(_TextWriter):
         """Write the rest of a text that continues the sent one; keep another text for the end of the call."""
         if text.startswith(call.sent):
             self._arguments(call, call.restate(text))
-        else:
+        elif call.ref.kind == "custom" or is_one_object(text):
             call.replace(text)
+        else:  # as a snapshot it would not replace the deltas
+            call.is_replaced = True
 
     def end_call(self, call: CallText, final: ToolCall) -> None:
         """Write the whole arguments of a call and the end of its item."""
@@ -408,8 +411,9 @@ class ResponsesWriter(_TextWriter):
                 self.write_item(call.item, {"status": "in_progress"})
             return
         self._arguments(call, call.finish(final))
-        if call.is_replaced and isinstance(final.arguments, dict) and not is_one_object(call.sent):
-            call.replace(compact_json(final.arguments))  # a snapshot that is no object would not replace the deltas
+        if call.is_replaced and isinstance(final.arguments, dict):
+            text = final.arguments_text
+            call.replace(text if is_one_object(text) else compact_json(final.arguments))
         field, _ = argument_names(call)
         call.item[field] = call.sent
         if isinstance(namespace := final.metadata.get("namespace"), str):

@@ -106,6 +106,7 @@ class WirePlaces:
         state: texts of opaque state.
         items: items of the response, with an id each, to which later requests refer.
         item_id: the field with such an id in events about an item.
+        item_index: the field with an item's index in these events.
         response_id: the id of the response, on wires with ``items``.
         finish_reasons: the neutral finish reason by its name on the wire.
         finish_names: the name of each neutral finish reason.
@@ -127,6 +128,7 @@ class WirePlaces:
     state: tuple[Path, ...] = ()
     items: tuple[Path, ...] = ()
     item_id: str = ""
+    item_index: str = ""
     response_id: tuple[Path, ...] = ()
     choices: str = ""
     call_lists: tuple[Path, ...] = ()
