@@ -53,6 +53,7 @@ MODULES = (
     "streamkit.bridges.mcp",
     "streamkit.bridges.prices",
     "streamkit.bridges.run_store",
+    "streamkit.bridges.vercel_ui",
     "streamkit.testing",
 )
 
