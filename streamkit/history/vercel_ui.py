@@ -235,7 +235,7 @@ class _MessageReader:
                 file = FileBlock(media_type=kind, data=data.data)
             if isinstance(state.get("raw"), dict):
                 metadata["raw"] = swap_data(state["raw"], DATA_OF_PART, file.data)
-            file.metadata.update(metadata)
+            file.metadata.update(to_stored_data(metadata))
         self._builder.add_block(self._speaker, file)
 
     # ------------------------------------------------------------ tools
