@@ -8,7 +8,7 @@ https://github.com/vercel/ai/tree/main/packages/ai/src. A version gets no chunk 
 - What the model's provider needs again (signatures, encrypted reasoning, blocks of tools that it ran) travels in
   ``providerMetadata.streamkit`` and comes back with the page's messages. No other opaque value is sent.
 
-The module is pure and must not depend on a web framework.
+It is pure: no event loop, no web framework.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from streamkit import events
+from streamkit.bridges.event_log import EVENT_STREAM_HEADERS
 from streamkit.bridges.vercel_chat import Chat, InvalidChat, parse_chat, safe_names
 from streamkit.calls import CallRef, Finish, StreamError
 from streamkit.errors import UsageError
@@ -33,12 +34,7 @@ from streamkit.values.media import is_url, to_data_url
 __all__ = ["HEADERS", "Chat", "InvalidChat", "UiMessageStream", "parse_chat"]
 
 #: The headers of a response with a UI message stream.
-HEADERS: Final = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",
-    "x-vercel-ai-ui-message-stream": "v1",
-}
+HEADERS: Final = {**EVENT_STREAM_HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _SAME_REASONS = ("stop", "length", "tool_calls", "content_filter", "error")
 _FINISH_REASONS = {name: name.replace("_", "-") for name in _SAME_REASONS} | {"refusal": "content-filter"}
 _SHOWN = ("available", "asked", "ended")  # states of calls whose input the page has
@@ -47,7 +43,6 @@ _VALUES = ("data", "input", "output")  # fields of chunks that may be null
 _OF_OBJECTS = "constructor|hasOwnProperty|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf"
 _DATA_NAME = re.compile(rf"(?!(?:{_OF_OBJECTS}|{STATE})$)[A-Za-z][\w.-]{{0,63}}", re.ASCII)
 _NO_RESULT = "No result: the call was not completed."  # as renderers write it
-_NO_CALL = CallRef("", "", 0)
 _TO_JSON = msgspec.json.Encoder().encode
 
 
@@ -70,19 +65,14 @@ class _Part:
 
 
 class UiMessageStream:
-    """A run, or a turn, as the UI message stream of one message of the assistant.
-
-    It holds the open parts of the response, and the addresses of its sources.
+    """A run or a turn as one message's stream. It holds what is open, and the addresses of the message's sources.
 
     Args:
         message_id: the id of the message: a new one, or ``Chat.continues`` of a run that goes on after answers.
-        version: the major version of the page's npm ``ai``.
+        version: the major version of the page's npm ``ai``; another one is a ``UsageError``.
         on_error: returns the text that the page shows for the error that ended a run (None: the application's own
             exception did); by default a general sentence.
         metadata: returns the ``messageMetadata`` for the end of a run that did not fail: JSON data, or None.
-
-    Raises:
-        UsageError: another version.
     """
 
     def __init__(
@@ -106,7 +96,7 @@ class UiMessageStream:
         self._sources: set[str] = set()
         self._choice: int | None = None  # whose parts are shown: the first of the round
         self._round = self._part_count = self._number = 0
-        self._has_ended = self._is_closed = False
+        self._has_ended = self._is_closed = self._has_replay = self._ends_in_result = False
         self._error: StreamError | None = None
         self._finish: Finish | None = None
         self._chunk("start", messageId=message_id)
@@ -137,10 +127,7 @@ class UiMessageStream:
 
     def _chunk(self, type: str, **fields: Any) -> None:
         """Write a chunk, without the fields that have no value."""
-        chunk = {
-            "type": type,
-            **{name: value for name, value in fields.items() if value is not None or name in _VALUES},
-        }
+        chunk = {"type": type} | {name: value for name, value in fields.items() if value is not None or name in _VALUES}
         data = _encode(chunk)
         if b'"__proto__"' in data or b'"constructor"' in data:
             data = _encode(safe_names(chunk))
@@ -149,30 +136,30 @@ class UiMessageStream:
     def _delta(self, part: _Part, text: str) -> None:
         self._out.append(part.delta + _encode(text) + b"}\n\n")
 
-    # ------------------------------------------------------------ rounds, texts and reasoning
-
     def _round_started(self, event: events.RoundStarted) -> None:
         self._round_finished()
         self._round, self._choice, self._error, self._finish = event.round, None, None, None
         self._calls.clear()
 
+    def _failed(self, event: events.Failed) -> None:
+        self._error = event.error
+
     def _response_started(self, event: events.ResponseStarted) -> None:
         if self._finish is not None:  # the next turn of a program without rounds
             self._round_started(events.RoundStarted(self._round + 1))
-        origin = {"provider": event.provider, "model": event.model, "requested_model": event.requested_model}
-        self._origin = {name: value for name, value in origin.items() if value is not None}
+        self._origin = {"provider": event.provider, "model": event.model, "requested_model": event.requested_model}
 
     def _round_finished(self, _: Any = None) -> None:
         for block in list(self._blocks):
             self._end_block(block)
         for call in self._server_calls.values():
             self._make_available(call, runs=True)
-        if self._number and (self._finish is None or self._error is not None):
+        if self._has_replay and (self._finish is None or self._error is not None):
             # Its provider may not keep a response that it has not completed, nor what is in it.
             self._chunk(f"data-{STATE}", id=f"{INTERRUPTED}-{self._round}", data=INTERRUPTED)
         if self._number:
             self._chunk("finish-step")
-        self._number = 0
+        self._number, self._has_replay = 0, False
 
     def _start_part(self, kind: str, choice: int, state: str = "", *, id: str = "", name: str = "") -> _Part | None:
         """Return a new part of the step, None if another choice is shown; its step begins with the first part."""
@@ -181,6 +168,7 @@ class UiMessageStream:
             return None
         if not self._number:
             self._chunk("start-step")
+            self._ends_in_result = False
         self._number += 1
         self._part_count += 1
         part_id = id or f"{self._round}-{self._part_count}"
@@ -190,7 +178,8 @@ class UiMessageStream:
 
     def _replay(self, **fields: Any) -> Json:
         """Return the ``providerMetadata`` of a part: what made it, and what its provider needs again."""
-        return {STATE: {**self._origin, **{name: value for name, value in fields.items() if value}}}
+        self._has_replay |= bool(fields.get("metadata") or fields.get("raw"))
+        return {STATE: {name: value for name, value in {**self._origin, **fields}.items() if value}}
 
     def _block_started(self, event: events.BlockStarted | events.BlockEnded) -> None:
         kind, state = ("reasoning", "") if event.kind == "reasoning" else ("text", "text")
@@ -210,18 +199,15 @@ class UiMessageStream:
 
     def _block_ended(self, event: events.BlockEnded) -> None:
         if event.choice == self._choice and event.block in self._blocks:
-            kind, signature, metadata = self._blocks[event.block].state, event.signature, to_valid_json(event.metadata)
-            fields: Json = {"signature": signature, "metadata": metadata, "refusal": event.kind == "refusal"}
-            if event.kind == "reasoning":
-                fields["kind"] = kind
+            kind = self._blocks[event.block].state if event.kind == "reasoning" else ""
+            fields: Json = {"kind": kind, "signature": event.signature, "metadata": to_valid_json(event.metadata)}
+            fields["refusal"] = event.kind == "refusal"
             self._end_block(event.block, self._replay(**fields) if any(fields.values()) else None)
 
     def _end_block(self, block: int, replay: Json | None = None) -> None:
         part = self._blocks.pop(block)
         kind = "reasoning" if b'"reasoning-delta"' in part.delta else "text"
         self._chunk(f"{kind}-end", id=part.id, providerMetadata=replay)
-
-    # ------------------------------------------------------------ calls
 
     def _tool_call_start(self, event: events.ToolCallStart) -> None:
         ref = event.call
@@ -253,9 +239,9 @@ class UiMessageStream:
                 for call in self._calls.values():
                     self._make_available(call)
 
-    def _make_available(self, call: _Part | None, *, runs: bool = False) -> None:
+    def _make_available(self, call: _Part, *, runs: bool = False) -> None:
         """Write the input of a call that is ready; of one that runs in any case."""
-        if call is not None and (call.state == "ready" or (runs and call.state not in _SHOWN)):
+        if call.state == "ready" or (runs and call.state not in _SHOWN):
             call.state = "available"
             self._chunk("tool-input-available", **self._call_fields(call), input=call.input)
 
@@ -274,9 +260,9 @@ class UiMessageStream:
             self._chunk("tool-approval-request", approvalId=made.id, toolCallId=made.id, reason=reason)
 
     def _tool_running(self, event: events.ToolRunning | events.ToolAwaitingResult) -> None:
-        call = self._calls.get(event.call.id)
+        call = self._calls.get(event.call.id, _Part(event.call.id, b"", "available"))
         self._make_available(call, runs=True)
-        if call is not None and call.state == "asked":  # and the application has decided
+        if call.state == "asked":  # and the application has decided
             call.state = "available"
             if self._version > 6:
                 self._chunk("tool-approval-response", approvalId=call.id, approved=True)
@@ -284,34 +270,33 @@ class UiMessageStream:
     _tool_awaiting_result = _tool_running
 
     def _tool_progress(self, event: events.ToolProgress) -> None:
-        call = self._calls.get(event.call.id)
+        call = self._calls.get(event.call.id, _Part(event.call.id, b"", "available"))
         if isinstance(event.value, events.UiData):
             self._ui_data(event.value)
-        elif isinstance(event.value, events.PreliminaryResult) and (call is None or call.state != "ended"):
+        elif isinstance(event.value, events.PreliminaryResult) and call.state != "ended":
             self._make_available(call, runs=True)
             output = _public(event)["value"]["value"]
             self._chunk("tool-output-available", toolCallId=event.call.id, output=output, preliminary=True)
 
     def _ui_data(self, value: events.UiData) -> None:
         if _DATA_NAME.fullmatch(value.name):
-            sent = _public(events.ToolProgress(_NO_CALL, value))["value"]
+            sent = _public(events.ToolProgress(CallRef("", "", 0), value))["value"]
             self._chunk(f"data-{value.name}", id=sent["id"], data=sent["data"], transient=sent["transient"] or None)
 
     def _tool_completed(self, event: Any) -> None:
-        call, result = self._calls.get(event.call.id), _public(event)["result"]
-        is_denied = event.type == "tool_denied" and self._version > 5
-        if call is not None and call.state == "ended":
+        call, result = self._calls.get(event.call.id, _Part(event.call.id, b"", "available")), _public(event)["result"]
+        self._ends_in_result = True
+        if call.state == "ended":
             return
-        if is_denied or event.type == "tool_completed":
+        if event.type == "tool_completed":
             self._make_available(call, runs=True)
-        if is_denied:
-            self._chunk("tool-output-denied", toolCallId=event.call.id)
-        elif event.type == "tool_completed":
             self._chunk("tool-output-available", toolCallId=event.call.id, output=result["value"])
+        elif event.type == "tool_denied" and self._version > 5:
+            self._make_available(call, runs=True)
+            self._chunk("tool-output-denied", toolCallId=event.call.id)
         else:
-            self._fail_call(call or _Part(event.call.id, b"", "available"), result["error"] or _NO_RESULT)
-        if call is not None:
-            call.state = "ended"
+            self._fail_call(call, result["error"] or _NO_RESULT)
+        call.state = "ended"
 
     _tool_error = _tool_denied = _tool_timed_out = _tool_canceled = _tool_completed
 
@@ -321,8 +306,6 @@ class UiMessageStream:
             self._chunk("tool-output-error", toolCallId=call.id, errorText=text, providerExecuted=is_server_call)
         else:
             self._chunk("tool-input-error", **self._call_fields(call), input=call.input, errorText=text)
-
-    # ------------------------------------------------------------ other parts
 
     def _server_tool(self, event: events.ServerTool) -> None:
         key, data = event.id or event.name, to_valid_json(event.data)
@@ -343,7 +326,9 @@ class UiMessageStream:
                 self._delta(call, _encode(data).decode())
             call.state, call.input = "ready", data
         elif event.phase == "result":  # the input waits for it: in version 5 a result has no metadata
-            later = self._replay(id=event.id, raw=call.replay["raw"][-1:]) if call.state == "available" else None
+            later = (
+                self._replay(id=event.id, raw=call.replay.get("raw", [])[-1:]) if call.state == "available" else None
+            )
             self._make_available(call, runs=True)
             fields = {"toolCallId": call.id, "providerExecuted": True, "providerMetadata": later}
             self._chunk("tool-output-available", **fields, output=safe_names(data, hidden="encrypted"))
@@ -367,15 +352,10 @@ class UiMessageStream:
             raw = swap_data(to_valid_json(event.raw), event.data, DATA_OF_PART)
             self._chunk("file", mediaType=media_type, url=url, providerMetadata=self._replay(raw=raw))
 
-    # ------------------------------------------------------------ the end
-
-    def _failed(self, event: events.Failed) -> None:
-        self._error = event.error
-
     def _run_ended(self, event: events.RunEnded) -> None:
         kind = {"canceled": "abort", "timed_out": "error", "error": "error"}.get(event.ended, "finish")
         if kind == "finish":
-            self._finish = event.finish or self._finish
+            self._finish = self._finish or event.finish
         self._end(kind, event.error or self._error, event)
 
     def _end(self, kind: str, error: StreamError | None, run: events.RunEnded | None = None) -> None:
@@ -386,6 +366,11 @@ class UiMessageStream:
         self._server_calls.clear()
         self._round_finished()
         if kind == "finish":
+            if (
+                self._ends_in_result and run is not None and not run.pending
+            ):  # else a page that goes on with the results
+                self._chunk("start-step")  # of a last step (lastAssistantMessageIsCompleteWithToolCalls) posts for ever
+                self._chunk("finish-step")
             shown = "other" if self._finish is None else _FINISH_REASONS.get(self._finish.reason, "other")
             metadata = self._metadata(run) if self._metadata is not None and run is not None else None
             self._chunk("finish", finishReason=shown, messageMetadata=metadata)
@@ -396,14 +381,10 @@ class UiMessageStream:
 
 _TEXT, _REASONING = events.Text, events.Reasoning
 #: Events of which the page gets nothing. Each other one has a method with the name of its type.
-_NOT_SHOWN: Final[frozenset[Any]] = frozenset(
-    {events.ToolCallEnd, events.Compaction, events.UsageReport, events.Warned, events.LogProbabilities, events.Unknown}
-)
-_WRITERS: Final[dict[Any, Callable[[UiMessageStream, Any], None]]] = {
-    kind: getattr(UiMessageStream, f"_{kind.__struct_config__.tag}")
-    for kind in (*get_args(events.Event), events.UiData)
-    if kind not in _NOT_SHOWN
-}
+_NOT_SHOWN: Final[set[Any]] = {events.ToolCallEnd, events.Compaction, events.UsageReport, events.Warned}
+_NOT_SHOWN.update({events.LogProbabilities, events.Unknown})
+_KINDS: Final = {*get_args(events.Event), events.UiData} - _NOT_SHOWN
+_WRITERS: Final = {kind: getattr(UiMessageStream, f"_{kind.__struct_config__.tag}") for kind in _KINDS}
 
 
 def _encode(value: Any) -> bytes:
@@ -415,5 +396,4 @@ def _encode(value: Any) -> bytes:
 
 def _public(event: events.Event) -> Json:
     """Return an event as the data that people may get."""
-    public: Json = json.loads(events.to_json(event, public=True))
-    return public
+    return json.loads(events.to_json(event, public=True))  # type: ignore[no-any-return]

@@ -235,6 +235,23 @@ def test_the_end_has_the_metadata_of_the_application() -> None:
     assert write(ended, metadata=describe) == [end]
 
 
+def test_a_page_does_not_go_on_by_itself_after_the_end_of_a_run() -> None:
+    """A page posts again by itself if the last step has calls with results: it would do so after every response."""
+    done = [*call_events({"amount": 1}), FINISHED, events.ToolCompleted(CALL, ToolResult(made({}), "completed", 1))]
+    chunks = write(*done, events.RoundFinished(0), events.RunEnded("max_rounds", finish=Finish("tool_calls")))
+    assert types(chunks)[-4:] == ["finish-step", "start-step", "finish-step", "finish"]
+    waits = events.RunEnded("awaiting_results", pending=(made({}, ref=CallRef("c2", "confirm", 1)),))
+    assert types(write(*done, waits))[-3:] == ["tool-output-available", "finish-step", "finish"]
+    answered = [
+        events.RoundFinished(0),
+        events.RoundStarted(1),
+        events.Text("Paid."),
+        events.Finished("stop"),
+        ANSWERED,
+    ]
+    assert types(write(*done, *answered)).count("start-step") == 2
+
+
 def test_sources_are_shown_once_and_are_addresses_of_the_web() -> None:
     cited = [
         ("https://e.org", "E"),

@@ -38,8 +38,8 @@ async def post_chat(request: Request) -> Response:
         run = run_loop(create_new_stream, provider=provider, model=MODEL, history=history, run_key=run_key, **options)
     else:
         answered = take_answered(chat)
-        if answered is None:  # nothing waits for an answer, or not for this one
-            return StreamingResponse(iter([stream.write(RunEnded("answered")) + stream.close()]), headers=HEADERS)
+        if answered is None:  # an error, after which a page does not post it again by itself
+            return JSONResponse({"error": "no call waits for this answer"}, 409)
         run = run_loop(create_new_stream, resume=answered, **options)
     log = await backend.runs.start(run, make_frames(chat, run, stream, message_id))
     left = None if request.headers.get("x-judge-resumable") == "1" else run.cancel
