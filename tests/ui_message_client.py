@@ -11,6 +11,35 @@ from typing import Any
 
 Json = dict[str, Any]
 _ENDED_BY = ("finish", "abort", "error")
+_CALL, _TOOL = "toolCallId providerExecuted dynamic", "toolCallId toolName providerExecuted dynamic"
+#: The fields of the chunks of 5.0.92, the first version with a finish reason, 6.0.0 and 7.0.0, which refuse any other.
+_FIELDS = {
+    "start": "messageId messageMetadata",
+    "start-step": "",
+    "finish-step": "",
+    "finish": "finishReason messageMetadata",
+    "abort": "",
+    "error": "errorText",
+    **{f"{kind}-{phase}": "id providerMetadata" for kind in ("text", "reasoning") for phase in ("start", "end")},
+    **{f"{kind}-delta": "id delta providerMetadata" for kind in ("text", "reasoning")},
+    "tool-input-start": _TOOL,
+    "tool-input-delta": "toolCallId inputTextDelta",
+    "tool-input-available": f"{_TOOL} input providerMetadata",
+    "tool-input-error": f"{_TOOL} input providerMetadata errorText",
+    "tool-output-available": f"{_CALL} output preliminary",
+    "tool-output-error": f"{_CALL} errorText",
+    "source-url": "sourceId url title providerMetadata",
+    "source-document": "sourceId mediaType title filename providerMetadata",
+    "file": "url mediaType providerMetadata",
+    "data": "id data transient",
+}
+_FIELDS_OF_6 = {**_FIELDS, "tool-approval-request": "approvalId toolCallId", "tool-output-denied": "toolCallId"}
+_FIELDS_OF_7 = {
+    **_FIELDS_OF_6,
+    "tool-approval-response": "approvalId approved",
+    "tool-output-available": f"{_CALL} output preliminary providerMetadata",
+}
+_FIELDS_OF = {5: _FIELDS, 6: _FIELDS_OF_6, 7: _FIELDS_OF_7}
 
 
 def read_chunks(data: bytes) -> list[Json]:
@@ -67,8 +96,8 @@ def read_message(chunks: list[Json], message: Json | None = None) -> Json:
     return message
 
 
-def find_faults(chunks: list[Json]) -> list[str]:
-    """Return what is wrong with the order of a stream's chunks."""
+def find_faults(chunks: list[Json], version: int) -> list[str]:
+    """Return what is wrong with the chunks of a stream, their fields and their order, for a major version."""
     faults: list[str] = []
     used: set[str] = set()
     blocks: set[str] = set()
@@ -77,6 +106,9 @@ def find_faults(chunks: list[Json]) -> list[str]:
     for number, chunk in enumerate(chunks):
         kind = chunk["type"]
         place, call_id = f"chunk {number}, {kind}", chunk.get("toolCallId")
+        fields = _FIELDS_OF[version].get("data" if kind.startswith("data-") else kind)
+        if fields is None or not chunk.keys() <= {"type", *fields.split()}:
+            faults.append(f"{place}: version {version} lacks the chunk or one of its fields {list(chunk)}")
         if (kind == "start") != (number == 0):
             faults.append(f"{place}: a stream begins with one start")
         if number and chunks[number - 1]["type"] in _ENDED_BY:

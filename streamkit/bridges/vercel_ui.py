@@ -1,7 +1,8 @@
 """Events as the UI message stream of npm ``ai``, versions 5, 6 and 7; ``parse_chat`` reads what its page posts.
 
 The chunks, and what a client makes of them: ``ui-message-chunks.ts`` and ``process-ui-message-stream.ts`` in
-https://github.com/vercel/ai/tree/main/packages/ai/src. A version gets no chunk that it lacks, which would end it.
+https://github.com/vercel/ai/tree/main/packages/ai/src. A version gets no chunk and no field that its early releases
+(5.0.92, 6.0.0, 7.0.0) lack: they end in an error at one.
 
 - The page gets what ``events.to_json(public=True)`` has: no text of an exception, no message of the provider.
 - A call is ``input-available`` once its turn is confirmed, because a page runs its own tools then.
@@ -213,13 +214,15 @@ class UiMessageStream:
         ref = event.call
         if call := self._start_part("tool-input", event.choice, "streaming", id=ref.id, name=ref.name):
             self._calls[ref.id] = call
-            encoding = "text" if ref.kind == "custom" and self._version > 5 else None
-            self._chunk("tool-input-start", toolCallId=ref.id, toolName=ref.name, inputEncoding=encoding)
+            self._chunk("tool-input-start", toolCallId=ref.id, toolName=ref.name)
+            if ref.kind == "custom":  # its text is sent as a JSON text, which a client shows as it grows
+                self._delta(call, '"')
 
     def _tool_call_delta(self, event: events.ToolCallDelta) -> None:
         call = self._calls.get(event.call.id)
         if call is not None and call.state == "streaming":
-            self._delta(call, event.arguments_delta)
+            text = event.arguments_delta
+            self._delta(call, _encode(text).decode()[1:-1] if event.call.kind == "custom" else text)
 
     def _arguments_restated(self, event: events.ArgumentsRestated) -> None:
         if (call := self._calls.get(event.call.id)) is not None:
@@ -256,8 +259,7 @@ class UiMessageStream:
         self._make_available(self._calls[made.id], runs=True)
         if self._version > 5:
             self._calls[made.id].state = "asked"
-            reason = event.description if self._version > 6 else None
-            self._chunk("tool-approval-request", approvalId=made.id, toolCallId=made.id, reason=reason)
+            self._chunk("tool-approval-request", approvalId=made.id, toolCallId=made.id)
 
     def _tool_running(self, event: events.ToolRunning | events.ToolAwaitingResult) -> None:
         call = self._calls.get(event.call.id, _Part(event.call.id, b"", "available"))
@@ -325,10 +327,9 @@ class UiMessageStream:
             if call.state == "streaming":
                 self._delta(call, _encode(data).decode())
             call.state, call.input = "ready", data
-        elif event.phase == "result":  # the input waits for it: in version 5 a result has no metadata
-            later = (
-                self._replay(id=event.id, raw=call.replay.get("raw", [])[-1:]) if call.state == "available" else None
-            )
+        elif event.phase == "result":  # the input waits for it: before version 7 a result has no metadata
+            is_late = call.state == "available" and self._version > 6
+            later = self._replay(id=event.id, raw=call.replay.get("raw", [])[-1:]) if is_late else None
             self._make_available(call, runs=True)
             fields = {"toolCallId": call.id, "providerExecuted": True, "providerMetadata": later}
             self._chunk("tool-output-available", **fields, output=safe_names(data, hidden="encrypted"))
