@@ -16,17 +16,18 @@ import msgspec
 
 from streamkit.errors import StreamkitError, ToolFailed, UsageError
 from streamkit.execution.durable.state import AnsweredState, RunState
-from streamkit.history.content import Content, FileBlock, ImageBlock, ToolResponseBlock
+from streamkit.history.content import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
 from streamkit.history.result_parts import result_parts
 from streamkit.history.vercel_ui import STATE, Json
 from streamkit.json_text import nests_deeper
-from streamkit.providers import parse_messages
+from streamkit.providers import parse_messages, render
 from streamkit.tools import Approval
 from streamkit.values.media import is_base64, is_url, parse_data_url, to_data_url
 
 __all__ = ["Chat", "InvalidChat", "parse_chat", "safe_names"]
 
 _MAX_DEPTH = 128  # of a posted body: a stored content takes further levels
+_PLAIN = frozenset({"provider", "model", "requested_model", "raw_id", "raw_arguments", "name", "providerMetadata"})
 _READ_PARTS = ("text", "reasoning", "file", "dynamic-tool", "step-start", f"data-{STATE}")
 
 
@@ -105,8 +106,10 @@ def parse_chat(body: bytes | str | Mapping[str, Any], *, allow_system: bool = Fa
         history = []
     if not history:
         raise InvalidChat("the body has no messages with a text, a file or a call")
-    for block in (block for content in history for block in content.blocks if isinstance(block, ToolResponseBlock)):
-        for file in result_parts(block.result) or ():
+    for content in history:
+        content.blocks = [block if _is_itself(block) else _without_state(block) for block in content.blocks]
+        results = [block.result for block in content.blocks if isinstance(block, ToolResponseBlock)]
+        for file in (part for result in results for part in result_parts(result) or ()):
             if isinstance(file, (ImageBlock, FileBlock)):
                 url = file.data if isinstance(file, ImageBlock) else file.url or to_data_url(file.data or "", "")
                 _check_address(url)
@@ -126,6 +129,30 @@ def _check_parts(message: Any, roles: tuple[str, ...]) -> list[Json]:
         if part["type"] == "file":
             _check_address(part.get("url"))
     return [part for part in message["parts"] if part["type"] in _READ_PARTS or part["type"].startswith("tool-")]
+
+
+def _is_itself(block: Any) -> bool:
+    """Return True if the provider's own form of a block is of the model and of its kind.
+
+    A page can post any such form. One that is a message of the system, tools, or a reference to what the provider has
+    stored would be sent as it is. So it is written as its provider gets it, and must be read from that as what it is.
+    """
+    if block.metadata.keys() <= _PLAIN and not getattr(block, "raw", None) and getattr(block, "opaque", None) is None:
+        return True
+    provider = block.metadata.get("provider")
+    answer = Content(speaker="ai", blocks=[block, TextBlock(text=".", metadata={"provider": provider})])
+    try:
+        messages = render([Content.human("."), answer], provider, repair=False, unsupported="drop")
+        _, *read = parse_messages(messages, provider)
+    except UsageError:
+        return False
+    kinds = {TextBlock, type(block)}
+    return all(content.speaker == "ai" and kinds.issuperset(map(type, content.blocks)) for content in read)
+
+
+def _without_state(block: Any) -> Any:
+    fields = {name: None for name in ("opaque", "signature") if hasattr(block, name)}
+    return block.model_copy(update={**fields, "metadata": {}, **({"raw": []} if hasattr(block, "raw") else {})})
 
 
 def _check_address(address: Any) -> None:
