@@ -50,9 +50,11 @@ MODULES = (
     "streamkit.providers",
     "streamkit.gateway",
     "streamkit.bridges.dbos",
+    "streamkit.bridges.event_log",
     "streamkit.bridges.mcp",
     "streamkit.bridges.prices",
     "streamkit.bridges.run_store",
+    "streamkit.bridges.stored_log",
     "streamkit.bridges.vercel_ui",
     "streamkit.testing",
 )

@@ -15,13 +15,12 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
-from msgspec import Struct
 
 from streamkit.errors import StreamInterrupted, StreamkitError, UsageError
 from streamkit.events import to_json
@@ -29,25 +28,12 @@ from streamkit.execution import Run
 from streamkit.execution.one_call.background import BackgroundTask
 from streamkit.values.redaction import log_failure
 
-__all__ = [
-    "EVENT_STREAM_HEADERS",
-    "EventLog",
-    "Frames",
-    "FramesGone",
-    "LiveRuns",
-    "LogReader",
-    "UnknownRun",
-    "public_events",
-]
+__all__ = ["EVENT_STREAM_HEADERS", "EventLog", "FramesGone", "LiveRuns", "LogReader", "UnknownRun", "public_events"]
 
 _log = logging.getLogger("streamkit")
 
 #: The headers of a response of server-sent events; without the last two, caches and nginx hold it back.
-EVENT_STREAM_HEADERS: Final = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",
-}
+EVENT_STREAM_HEADERS = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
 _COMMENT: Final = b":\n\n"  # of server-sent events: clients skip it, and no proxy takes the connection for dead
 _IDLE_SECONDS: Final = 15.0  # html.spec.whatwg.org/multipage/server-sent-events.html, "Authoring notes"
 _BATCH: Final = 256  # frames that are read or written at once
@@ -76,20 +62,6 @@ class FramesGone(StreamkitError):
         super().__init__(f"the frame {offset} of the log was dropped: the first one that is kept is {first}")
         self.offset = offset
         self.first = first
-
-
-class Frames(Struct, frozen=True):
-    """Consecutive frames of a log.
-
-    Attributes:
-        offset: of the first one.
-        frames: the frames, or none.
-        ended: the run has ended, and no frame follows these.
-    """
-
-    offset: int
-    frames: Sequence[bytes]
-    ended: bool
 
 
 class EventLog:
@@ -139,12 +111,15 @@ class EventLog:
         self._announce()
         return self._first + len(self._frames)
 
-    async def read(self, offset: int, *, wait: float = 0.0) -> Frames:
-        """Return the frames from an offset on, not necessarily all.
+    async def read(self, offset: int, *, wait: float = 0.0) -> tuple[Sequence[bytes], bool]:
+        """Return frames from an offset on, not necessarily all.
 
         Args:
             offset: of the first frame to return.
             wait: for how many seconds to wait for a frame or the end of the run.
+
+        Returns:
+            The frames, possibly none, and whether the run has ended with them.
 
         Raises:
             UnknownRun: there is no such log: nothing was ever appended.
@@ -163,7 +138,7 @@ class EventLog:
         if offset > end:
             raise UsageError(f"the log has no offset {offset}: its next frame has {end}")
         frames = self._frames[offset - self._first : offset - self._first + _BATCH]
-        return Frames(offset, frames, self._ended and offset + len(frames) == end)
+        return frames, self._ended and offset + len(frames) == end
 
     def _announce(self) -> None:
         if self._news is not None:
@@ -191,7 +166,8 @@ class EventLog:
             idle: what is read when nothing has happened for 15 seconds, possibly nothing.
             left: called if the reader leaves before the run has ended: ``run.cancel``, if the run is for it alone.
         """
-        return LogReader(self, await self.read(offset), encode, idle, left)
+        frames, ended = await self.read(offset)
+        return LogReader(self, offset, encode, idle, left, is_at_end=ended and not frames)
 
     async def server_sent_events(
         self, last_event_id: str | None = None, *, offset: int = 0, left: Callable[[], object] | None = None
@@ -217,6 +193,7 @@ def _server_sent_event(offset: int, data: bytes) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (offset, data)
 
 
+@dataclass(eq=False)
 class LogReader:
     """One reader of a log: an asynchronous iterator of bytes, all frames that there are each time, to the run's end.
 
@@ -225,51 +202,41 @@ class LogReader:
             after which an ``EventSource`` does not connect again.
     """
 
-    def __init__(
-        self,
-        log: EventLog,
-        first: Frames,
-        encode: Callable[[int, bytes], bytes] | None,
-        idle: bytes,
-        left: Callable[[], object] | None,
-    ) -> None:
-        self._log = log
-        self._batch: Frames | None = first if first.frames else None
-        self._offset = first.offset
-        self._encode = encode
-        self._idle = idle
-        self._left = left
-        self.is_at_end: bool = first.ended and not first.frames
+    _log: EventLog
+    _offset: int
+    _encode: Callable[[int, bytes], bytes] | None
+    _idle: bytes
+    _left: Callable[[], object] | None
+    is_at_end: bool
 
     def __aiter__(self) -> LogReader:
         return self
 
     async def __anext__(self) -> bytes:
         data = b""
-        while not data and not self.is_at_end:
-            batch, self._batch = self._batch, None
+        while not (data or self.is_at_end):
             try:
-                batch = batch or await self._log.read(self._offset, wait=_IDLE_SECONDS)
+                frames, self.is_at_end = await self._log.read(self._offset, wait=_IDLE_SECONDS)
             except BaseException:  # most often it is cancelled, because the client has left
-                await self.aclose()
+                self._leave()
                 raise
-            self._offset, self.is_at_end = batch.offset + len(batch.frames), batch.ended
-            if not batch.frames:
-                data = b"" if batch.ended else self._idle
-            elif self._encode is None:
-                data = b"".join(batch.frames)
-            else:
-                data = b"".join(map(self._encode, range(batch.offset, self._offset), batch.frames))
+            offsets = range(self._offset, self._offset + len(frames))
+            data = b"".join(frames if self._encode is None else map(self._encode, offsets, frames))
+            if not frames and not self.is_at_end:
+                data = self._idle
+            self._offset = offsets.stop
         if not data:
             raise StopAsyncIteration
         return data
 
     async def aclose(self) -> None:
         """Leave the log."""
-        self.__del__()
+        self._leave()
 
     def __del__(self) -> None:
-        # Frameworks drop the iterator of a client that has left, and do not close it.
+        self._leave()  # frameworks do not close the iterator of a response whose client has left
+
+    def _leave(self) -> None:
         left, self._left = self._left, None
         if left is not None and not self.is_at_end:
             left()
@@ -322,13 +289,15 @@ class LiveRuns:
             UsageError: a run of this key works here.
         """
         run_key = run.run_key
+        while run_key in self._runs and self._runs[run_key].ended is not None:
+            await self._end.wait()  # a page has answered the last event of the run that is resumed
         log = log or self.log(run_key)
         start = await log.append()  # from here on there is such a log
         if run_key in self._runs:
             raise UsageError(f"the run {run_key!r} works already: wait for its end, or run.cancel() it")
         log.start = start
-        if self._ended.pop(run_key, None) is not None:
-            self._ended_bytes -= log.size + _LOG_COST
+        if (ended := self._ended.pop(run_key, None)) is not None:
+            self._ended_bytes -= ended.size + _LOG_COST
         self._runs[run_key], self._logs[run_key] = run, log
         frames = public_events(run) if frames is None else frames
         self._tasks[run_key] = BackgroundTask(lambda: self._make(run, log, frames))
@@ -354,9 +323,7 @@ class LiveRuns:
     async def __aenter__(self) -> LiveRuns:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -369,14 +336,20 @@ class LiveRuns:
     async def _make(self, run: Run[Any], log: EventLog, frames: AsyncGenerator[bytes, None]) -> None:
         try:
             await _write_frames(run, log, frames)
+        except Exception as error:
+            log_failure(_log, "the log of the run %r could not be written", run.run_key, error=error)
         finally:
-            with anyio.CancelScope(shield=True), suppress(Exception):
+            with anyio.CancelScope(shield=True):
                 await run.aclose()
-                await log.append(ended=True)
+                try:
+                    await log.append(ended=True)
+                except Exception as error:
+                    log_failure(_log, "the log of the run %r lacks its end", run.run_key, error=error)
             del self._runs[run.run_key]
             self._tasks.pop(run.run_key, None)
-            self._ended[run.run_key] = log
-            self._ended_bytes += log.size + _LOG_COST
+            if log.size:  # of another place it is read there
+                self._ended[run.run_key] = log
+                self._ended_bytes += log.size + _LOG_COST
             while self._ended_bytes > self._max_ended_bytes:
                 self._ended_bytes -= self._ended.pop(next(iter(self._ended))).size + _LOG_COST
             self._end.set()
@@ -395,19 +368,16 @@ async def _write_frames(run: Run[Any], log: EventLog, frames: AsyncGenerator[byt
                     waiting.append(receive.receive_nowait())
             await log.append(*waiting)
 
-    try:
-        with receive:
-            async with anyio.create_task_group() as group:
-                group.start_soon(write)
-                with send:
-                    try:
-                        async with aclosing(frames):
-                            async for frame in frames:
-                                if frame:
-                                    await send.send(frame)
-                    except StreamInterrupted:
-                        pass  # readers have it: the last event has the error
-                    except Exception as error:
-                        log_failure(_log, "the run %r ended in an exception", run.run_key, error=error)
-    except Exception as error:
-        log_failure(_log, "the log of the run %r could not be written", run.run_key, error=error)
+    with receive:
+        async with anyio.create_task_group() as group:
+            group.start_soon(write)
+            with send:
+                try:
+                    async with aclosing(frames):
+                        async for frame in frames:
+                            if frame:
+                                await send.send(frame)
+                except StreamInterrupted:
+                    pass  # readers have it: the last event has the error
+                except Exception as error:
+                    log_failure(_log, "the run %r ended in an exception", run.run_key, error=error)

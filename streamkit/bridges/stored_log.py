@@ -7,12 +7,13 @@ once for all its readers of one ``StoredLog``. This module must not depend on wh
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any, Final
 
 import anyio
 
 from streamkit.bridges.database import Execute
-from streamkit.bridges.event_log import FRAME_COST, EventLog, Frames, FramesGone, UnknownRun
+from streamkit.bridges.event_log import FRAME_COST, EventLog, FramesGone, UnknownRun
 from streamkit.bridges.run_store import ClaimLost, RunStore
 from streamkit.errors import UsageError
 
@@ -42,7 +43,7 @@ class StoredLog(EventLog):
         self._run_key = run_key
         self._fence = fence
         self._lock = anyio.Lock()  # of the one who reads the database
-        self._latest = Frames(0, (), False)  # what was read last, and when
+        self._latest: tuple[int, list[bytes], bool] = 0, [], False  # what was read last, from its offset on
         self._read_at = float("-inf")
 
     async def append(self, *frames: bytes, ended: bool = False) -> int:
@@ -90,37 +91,35 @@ class StoredLog(EventLog):
         self._announce()
         return following
 
-    async def read(self, offset: int, *, wait: float = 0.0) -> Frames:
-        """Return the frames from an offset on (``EventLog.read``)."""
+    async def read(self, offset: int, *, wait: float = 0.0) -> tuple[Sequence[bytes], bool]:
+        """Return frames from an offset on (``EventLog.read``)."""
         deadline = anyio.current_time() + wait
         while True:
             async with self._lock:
-                frames = self._from_latest(offset)
-                if frames is None:
-                    frames = self._latest = await self._read(offset)
+                if not self._is_read(offset):
+                    self._latest = offset, *await self._query(offset)
                     self._read_at = anyio.current_time()
+                first, frames, ended = self._latest
             seconds = deadline - anyio.current_time()
-            if frames.frames or frames.ended or seconds <= 0:
-                return frames
+            if (frames := frames[offset - first :]) or ended or seconds <= 0:
+                return frames, ended
             await self._wait(min(seconds, _POLL_SECONDS))
 
-    def _from_latest(self, offset: int) -> Frames | None:
-        """Return what the reader before has found out, if it has the frame, or has looked for it just now in vain."""
-        latest, end = self._latest, self._latest.offset + len(self._latest.frames)
-        if anyio.current_time() >= self._read_at + _POLL_SECONDS or not latest.offset <= offset <= end:
-            return None
-        if offset == end and latest.ended:
-            return None  # another process may have resumed the run
-        return Frames(offset, latest.frames[offset - latest.offset :], latest.ended)
+    def _is_read(self, offset: int) -> bool:
+        """Return True if another reader has read the frame, or has looked for it just now in vain."""
+        first, frames, ended = self._latest
+        if anyio.current_time() >= self._read_at + _POLL_SECONDS:
+            return False
+        # After the end, another process may have resumed the run.
+        return first <= offset < first + len(frames) + (not ended)
 
-    async def _read(self, offset: int) -> Frames:
+    async def _query(self, offset: int) -> tuple[list[bytes], bool]:
+        log = "SELECT following, ended FROM streamkit_logs WHERE run_key = ?"
+        frames = "SELECT number, frame FROM streamkit_frames WHERE run_key = ? AND number >= ? ORDER BY number LIMIT ?"
+
         def read(execute: Execute) -> tuple[Any, Any]:
-            log = "SELECT following, ended FROM streamkit_logs WHERE run_key = ?"
-            frames = (
-                "SELECT number, frame FROM streamkit_frames WHERE run_key = ? AND number >= ? ORDER BY number LIMIT ?"
-            )
-            key = self._run_key
-            return execute(log, (key,)).fetchone(), execute(frames, (key, offset, _BATCH)).fetchall()
+            row = execute(log, (self._run_key,)).fetchone()
+            return row, execute(frames, (self._run_key, offset, _BATCH)).fetchall()
 
         row, rows = await self._store._run(read)
         if row is None:
@@ -131,7 +130,7 @@ class StoredLog(EventLog):
             raise FramesGone(offset, first)
         if offset > first:
             raise UsageError(f"the log has no offset {offset}: its next frame has {following}")
-        return Frames(offset, [frame for _, frame in rows], bool(ended) and offset + len(rows) == following)
+        return [frame for _, frame in rows], bool(ended) and offset + len(rows) == following
 
 
 async def delete_logs(store: RunStore, *, seconds: float) -> None:

@@ -39,6 +39,7 @@ _LONGEST = 16_384  # characters of a message; errors of servers have a few hundr
 _EXCERPT = 60  # characters of a value in the repr of another
 _SEARCHED = 1024  # characters of it that are searched for secrets
 _MOST = 65_536  # characters of an error object
+_CUT = "[cut]"
 _SECTION = 65_536  # characters that are searched without a pause
 _LONGEST_MATCH = 8192  # characters after a section in which a match that begins in it is searched
 
@@ -246,16 +247,16 @@ class _Redaction:
 
     def _text(self, text: str) -> str:
         left, self._left = self._left, self._left - len(text)
-        if len(text) <= left:
+        if len(text) <= left or (text.endswith(_CUT) and len(text) <= 2 * left):  # it was cut when it was stored
             return redact(text)
-        return redact(text[: max(left, 0)]) + "[cut]"
+        return redact(text[: max(left, 0)]) + _CUT
 
     def redact(self, value: Any, levels: int) -> Any:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, (dict, list, tuple)):
             if value and (not levels or self._left <= 0):
-                return "[nested too deeply]" if self._left > 0 else "[cut]"
+                return "[nested too deeply]" if self._left > 0 else _CUT
             self._left -= len(value)
         if isinstance(value, dict):
             return {

@@ -164,6 +164,7 @@ async def test_a_run_is_read_in_a_process_that_does_not_make_it(address: str, ru
                 elsewhere.run(run_key)
             with pytest.raises(UnknownRun):
                 await elsewhere.log("another").follow()
+        assert not runs._ended  # the log is in the database
 
 
 async def test_old_logs_are_deleted(address: str, run_key: str) -> None:

@@ -7,12 +7,13 @@ has the number of the process, and what it prints.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 if (tests := str(Path(__file__).resolve().parent.parent)) not in sys.path:
@@ -22,9 +23,11 @@ from waiting import wait_until
 
 
 def free_port() -> int:
-    """Return the number of a port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+    """Return the number of a port that is free now, below those that the system gives to connections."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def is_listening(port: int) -> bool:

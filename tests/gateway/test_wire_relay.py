@@ -304,6 +304,26 @@ def test_an_item_without_an_index_is_the_first_call_of_its_id() -> None:
     assert ([each.arguments_text for each in turn.calls], turn.executable) == (['{"x":1', '{"x":1'], [])
 
 
+def test_a_call_that_waits_beside_another_one_keeps_its_id_and_name() -> None:
+    choices = [
+        {"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "weather"}}]}},
+        {"index": 0, "delta": {"tool_calls": [{"index": 1, "id": "b", "function": {"name": "time"}}]}},
+    ]
+    arguments = [chat(call(index, None, None, "{}")) for index in (0, 1)]
+    sent = events({"choices": choices}, *arguments, chat({}, "tool_calls"), "[DONE]")
+    turn = read_turn("openai_chat", relayed("openai_chat", [sent])[0].content)
+    assert [(each.name, each.arguments) for each in turn.executable] == [("weather", {}), ("time", {})]
+
+
+@pytest.mark.parametrize("constant", ["Infinity", "-Infinity", "NaN"])
+def test_arguments_that_are_no_json_stay_what_they_are(constant: str) -> None:
+    called = f'{{"tool_calls":[{{"function":{{"name":"pay","arguments":{{"amount":{constant}}}}}}}]}}'
+    sent = f'{{"message":{called},"done":true,"done_reason":"stop"}}\n'.encode()
+    response, _, _ = relayed("ollama", [sent])
+    assert f'"amount": {constant}'.encode() in response.content
+    assert [each.state for each in read_turn("ollama", response.content).calls] == ["invalid"]
+
+
 def test_no_id_of_a_call_is_that_of_two_responses() -> None:
     sent = events(chat(call(0, "call_0", "weather", "{}")), chat({}, "tool_calls"), "[DONE]")
     turns = [read_turn("openai_chat", relayed("deepseek", [sent])[0].content) for _ in range(2)]

@@ -153,6 +153,15 @@ def test_plain_data_is_masked_in_texts_names_and_secret_fields() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "value", ["a" * 70_000, {"a" * 70_000: [1, "b"], "c": "d"}, ["token=abcdefghij1 " * 9_000, "e"]]
+)
+def test_data_that_was_cut_is_not_cut_again(value: object) -> None:
+    cut = redact_value(value)
+    assert "[cut]" in str(cut)
+    assert redact_value(cut) == cut
+
+
 def test_data_that_is_nested_too_deeply_is_left_out() -> None:
     data: object = KEY
     for _ in range(5000):

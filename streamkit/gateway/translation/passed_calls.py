@@ -48,10 +48,16 @@ class PassedCalls:
         self._events: list[ToolCallStart | ToolCallEnd | ToolCallReady] = []
 
     def ends_at(self, payload: bytes, events: Iterable[Event]) -> bool:
-        """Return True for the first frame with a call that cannot be passed on, or that begins without an id."""
+        """Return True for the first frame with a call that cannot be passed on, or that begins without an id.
+
+        The same is true for one about a call while another call has been announced and not started.
+        """
         is_irregular = self._is_irregular(payload)
-        self._started += sum(event.__class__ is ToolCallStart for event in events)
-        return is_irregular or (bool(self._places.call_lists) and self._started > self._announced)
+        kinds = [event.__class__ for event in events]
+        self._started += kinds.count(ToolCallStart)
+        others = self._started - self._announced
+        is_mixed = others > 0 or (others < 0 and (ToolCallStart in kinds or ToolCallDelta in kinds))
+        return is_irregular or (bool(self._places.call_lists) and is_mixed)
 
     def _is_irregular(self, payload: bytes) -> bool:
         lists = self._places.call_lists

@@ -8,6 +8,7 @@ reads is written in its usual form. What is no frame of the upstream, such as an
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, repeat
@@ -50,6 +51,7 @@ _NO_CONTENT = frozenset(
     {BlockStarted, BlockEnded, ResponseStarted, ToolCallEnd, ToolCallReady, Unknown, UsageReport, Warned}
 )
 _sequence_numbers = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})').findall
+_has_constant = re.compile(rb"[:,\[]\s*-?(?:NaN|Infinity)\b").search  # no JSON: as null a call would be another
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
 
 
@@ -315,7 +317,7 @@ class WireRelay:
                 if _decode(replaced) == chunk:
                     self._plain_change = before[0], after
                     return replaced
-        return encode_chunk(chunk)
+        return json.dumps(chunk).encode() if _has_constant(payload) else encode_chunk(chunk)
 
     def _start_calls(self, starts: list[ToolCallStart]) -> Iterator[bytes]:
         """Yield the frames of calls that have started only now: their ids were not known before."""
