@@ -138,7 +138,7 @@ class _MessageReader:
     def _read_part(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
         if self._speaker == "ai" and isinstance(kind, str) and kind != "step-start":
-            # A page that stops reading has parts that never ended; a response that ended does not end in reasoning.
+            # A page that stops reading has parts that have not ended.
             self._is_cut = self._is_cut or part.get("state") in ("streaming", "input-streaming")
             self._number += kind in ("text", "reasoning", "file", "dynamic-tool") or kind.startswith("tool-")
         if not isinstance(kind, str):
