@@ -327,6 +327,34 @@ def test_two_turns_without_rounds_are_two_steps() -> None:
     assert types(write(*turn, *turn)).count("start-step") == 2
 
 
+def test_a_second_result_of_a_call_is_not_written() -> None:
+    done = events.ToolCompleted(CALL, ToolResult(made({}), "completed", 1))
+    late = events.ToolCanceled(CALL, ToolResult(made({}), "canceled", error="late"))
+    progress = events.ToolProgress(CALL, events.PreliminaryResult("late"))
+    chunks = write(*call_events({}), FINISHED, done, late, progress, events.RoundFinished(0), ANSWERED)
+    assert "late" not in json.dumps(chunks)
+
+
+def test_a_tool_of_the_provider_without_a_form_of_its_own_is_shown() -> None:
+    started = events.ServerTool(None, "search", "started")
+    result = events.ServerTool(None, "search", "result", "found")
+    chunks = write(started, events.Finished("pause"), events.RoundFinished(0), events.RoundStarted(1), result, ANSWERED)
+    assert [chunk["output"] for chunk in chunks if "output" in chunk] == ["found"]
+
+
+def test_a_stream_keeps_no_part_that_has_ended() -> None:
+    stream = UiMessageStream("m1")
+    for index in range(100):
+        ref = CallRef(f"c{index}", "pay", 0)
+        text = [events.BlockStarted("text"), events.Text("a"), events.BlockEnded("text")]
+        search = [events.ServerTool("s1", "search", phase) for phase in ("started", "arguments", "result")]  # type: ignore[arg-type]
+        done = events.ToolCompleted(ref, ToolResult(made({}, ref=ref), "completed"))
+        for event in [events.RoundStarted(index), *text, *search, *call_events({}, ref=ref), FINISHED, done]:
+            stream.write(event)
+        stream.write(events.RoundFinished(index))
+    assert [len(stream._blocks), len(stream._server_calls), len(stream._calls), len(stream._out)] == [0, 0, 1, 0]
+
+
 def test_a_delta_costs_few_calls() -> None:
     """The path of a plain delta: one method and one encoder, whatever else the stream writes."""
     stream = UiMessageStream("m1")
