@@ -16,13 +16,13 @@ import msgspec
 
 from streamkit.errors import StreamkitError, ToolFailed, UsageError
 from streamkit.execution.durable.state import AnsweredState, RunState
-from streamkit.history.content import Content, FileBlock, ImageBlock, TextBlock, ToolResponseBlock
+from streamkit.history.content import Content, ImageBlock, TextBlock, ToolResponseBlock
 from streamkit.history.result_parts import result_parts
 from streamkit.history.vercel_ui import STATE, Json
 from streamkit.json_text import nests_deeper
 from streamkit.providers import parse_messages, render
 from streamkit.tools import Approval
-from streamkit.values.media import is_base64, is_url, parse_data_url, to_data_url
+from streamkit.values.media import is_base64, is_url, parse_data_url
 
 __all__ = ["Chat", "InvalidChat", "parse_chat", "safe_names"]
 
@@ -100,19 +100,16 @@ def parse_chat(body: bytes | str | Mapping[str, Any], *, allow_system: bool = Fa
     for message in messages if isinstance(messages, list) else ():
         parts = _check_parts(message, ("user", "assistant", *(("system",) if allow_system else ())))
         shown.append({"role": message["role"], "parts": parts})
-    try:
-        history = parse_messages(shown, "vercel_ui", changes=changes)
-    except UsageError:
-        history = []
+    history = parse_messages(shown, "vercel_ui", changes=changes)
     if not history:
         raise InvalidChat("the body has no messages with a text, a file or a call")
     for content in history:
         content.blocks = [block if _is_itself(block) else _without_state(block) for block in content.blocks]
         results = [block.result for block in content.blocks if isinstance(block, ToolResponseBlock)]
         for file in (part for result in results for part in result_parts(result) or ()):
-            if isinstance(file, (ImageBlock, FileBlock)):
-                url = file.data if isinstance(file, ImageBlock) else file.url or to_data_url(file.data or "", "")
-                _check_address(url)
+            address = getattr(file, "data" if isinstance(file, ImageBlock) else "url", None)
+            if address and address[:5].lower() != "data:":
+                _check_address(address)
     last = messages[-1] if shown[-1]["role"] == "assistant" else {}  # type: ignore[index]
     calls = {part["toolCallId"]: part for part in last.get("parts", ()) if isinstance(part.get("toolCallId"), str)}
     ids = [value if isinstance(value, str) and value else None for value in (chat.get("id"), last.get("id"))]

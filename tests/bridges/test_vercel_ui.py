@@ -162,6 +162,12 @@ def test_the_text_of_a_custom_call_grows_as_a_json_text() -> None:
     assert next(chunk["input"] for chunk in chunks if "input" in chunk) == 'a "b"'
 
 
+def test_a_call_of_an_earlier_response_is_asked_about_with_its_arguments() -> None:
+    chunks = write(events.ToolAwaitingApproval(made({"amount": 1})), events.RunEnded("awaiting_approval"))
+    assert types(chunks) == ["tool-input-available", "tool-approval-request", "finish"]
+    assert chunks[0]["input"] == {"amount": 1}
+
+
 def test_another_version_is_refused() -> None:
     with pytest.raises(UsageError, match="version must be 5, 6 or 7, not 4"):
         UiMessageStream("m1", 4)  # type: ignore[arg-type]
@@ -317,7 +323,9 @@ def test_every_event_is_written_or_left_out_on_purpose() -> None:
 
 
 def test_a_second_choice_is_not_mixed_into_the_first() -> None:
-    written = [events.Text("a", 0, 0), events.Text("b", 0, 1), events.Text("c", 0, 0), events.Finished("stop", None, 1)]
+    written: list[Any] = [events.Text("a", 0, 0), events.Text("b", 0, 1), events.Text("c", 0, 0)]
+    written += [events.ToolCallStart(CALL, 1), events.ServerTool("s1", "search", "started", None, 1)]
+    written += [events.File("image/png", "QQ==", None, 1), events.Finished("stop", None, 1)]
     message = read_message(write(*written, events.Finished("stop"), ANSWERED))
     assert [part.get("text") for part in message["parts"]] == [None, "ac"]
 
@@ -538,6 +546,21 @@ FILE = {"type": "file", "mediaType": "text/plain"}
                     "state": "output-available",
                     "input": {},
                     "output": [{"type": "image", "data": "s3://bucket/a.png"}],
+                }
+            ),
+            "data URL or an http address",
+        ),
+        (
+            post(
+                {
+                    "type": "tool-draw",
+                    "toolCallId": "c1",
+                    "state": "output-available",
+                    "input": {},
+                    "output": [
+                        {"type": "text", "text": "a"},
+                        {"type": "file", "media_type": "application/pdf", "url": "gs://b/a"},
+                    ],
                 }
             ),
             "data URL or an http address",

@@ -318,6 +318,17 @@ def test_a_reasoning_item_of_npm_ai_is_one_whatever_its_summaries() -> None:
     assert [item.get("call_id") for item in items[1:]] == [None, "call_1", "call_1"]
 
 
+def test_what_is_kept_for_an_unknown_provider_stays_with_its_part() -> None:
+    kept = {"acme": {"signature": "c2ln"}, "other": 1}
+    (content,) = read({**TEXT, "providerMetadata": kept})
+    assert content.blocks[0].metadata == {"providerMetadata": kept, "provider": "vercel"}
+    url = "https://e.org/a.png"
+    sent = {"streamkit": {"provider": "gemini", "raw": {"fileData": {"fileUri": url}}}}
+    (content,) = read({"type": "file", "mediaType": "image/png", "url": url, "providerMetadata": sent})
+    metadata = {"provider": "gemini", "raw": {"fileData": {"fileUri": url}}}
+    assert content.blocks == [FileBlock(media_type="image/png", url=url, metadata=metadata)]
+
+
 def test_a_preliminary_output_is_no_result() -> None:
     (content,) = read(tool_part("output-available", output="half", preliminary=True))
     assert [block.type for block in content.blocks] == ["tool_call"]
