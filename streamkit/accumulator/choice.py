@@ -258,9 +258,10 @@ class Choice(ToolCallTracker):
         return block
 
     def place_early_citations(self) -> None:
-        """Open a text block for the citations of a choice that has ended without one."""
+        """Make a text block, without events, for the citations of a choice that has ended without one."""
         if self.early_citations:
-            self.open_block("text", None).citations, self.early_citations = self.early_citations, None
+            block = self.open_block("text", None)
+            block.citations, block.is_ended, self.early_citations = self.early_citations, True, None
 
     def log_probabilities(self, tokens: Sequence[TokenLogProbability], raw: Any) -> None:
         """Implement ``ChoiceSink.log_probabilities``."""

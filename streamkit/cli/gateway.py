@@ -30,11 +30,9 @@ import gc
 import os
 import secrets
 import socket
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -56,6 +54,7 @@ from streamkit.cli.serving import (
     terminated_in_order,
 )
 from streamkit.errors import UsageError
+from streamkit.gateway.toml_tables import read_tables
 from streamkit.providers.contract.traits import Endpoint
 from streamkit.reading.time_limits import check_seconds
 from streamkit.values.redaction import redact
@@ -185,30 +184,14 @@ def read_config(path: str, first_event_timeout: float | None = None) -> list[Con
         UsageError: the file cannot be read or is no such file; or see ``configure_upstream``. The message names the
             file and the upstream.
     """
-    try:
-        config = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
-    tables = config.pop("upstream", None)
-    if not isinstance(tables, list) or not tables or config:
-        found = f"it has {', '.join(config)}" if config else "it has none"
-        raise UsageError(f"{path} must consist of tables [[upstream]], each with a provider; {found}")
-    upstreams = []
-    for number, table in enumerate(tables, 1):
-        try:
-            upstreams.append(_read_table(table, first_event_timeout))
-        except UsageError as error:
-            raise UsageError(f"{path}, upstream {number}: {error}") from None
-    return upstreams
+
+    def read(table: dict[str, Any], _: object) -> ConfiguredUpstream:
+        return _read_table(table, first_event_timeout)
+
+    return read_tables(path, "upstream", "a provider", _FIELDS, read)
 
 
-def _read_table(table: Any, first_event_timeout: float | None) -> ConfiguredUpstream:
-    if not isinstance(table, dict):
-        raise UsageError(f"an upstream is a table with a provider, not {table!r}")
-    if unknown := [name for name in table if name not in _FIELDS]:
-        raise UsageError(f"there is no field {unknown[0]!r}: the fields are {', '.join(_FIELDS)}")
+def _read_table(table: dict[str, Any], first_event_timeout: float | None) -> ConfiguredUpstream:
     for name in ("provider", "base-url", "key-variable", "model"):
         if not isinstance(table.get(name, ""), str):
             raise UsageError(f"{name} must be a text, not {table[name]!r}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from streamkit import providers
-from streamkit.gateway.tap.exchange_folder import FACTS_SUFFIX, ExchangeFacts, read_facts
+from streamkit.gateway.tap.exchange_folder import FACTS_SUFFIX, ExchangeFacts, read_facts, shared_fields
 from streamkit.gateway.tap.observed_exchange import ExchangeEnd, ExchangeStart, ObservedExchange
 
 __all__ = [
@@ -118,18 +118,8 @@ class RecordedExchange(NamedTuple):
         if facts is None:
             name = "" if self.response is None else self.response.name
             return ObservedExchange(key, ExchangeStart(at=None, method="", path=name, provider=shown)), chunks
-        start = ExchangeStart(
-            at=facts.seconds_since_1970(),
-            method=facts.method,
-            path=facts.path,
-            provider=shown,
-            client=facts.client,
-            address=facts.address,
-            model=facts.model,
-            upstream_model=facts.upstream_model,
-            request=self.request,
-        )
-        exchange = ObservedExchange(key, start)
+        fields = shared_fields(facts, ExchangeStart) | {"provider": shown}
+        exchange = ObservedExchange(key, ExchangeStart(at=facts.seconds_since_1970(), request=self.request, **fields))
         if facts.upstream_status is not None:
             exchange.respond(facts.seconds_since_1970(facts.seconds_to_headers), facts.upstream_status, facts.headers)
         for note in facts.notes:
@@ -145,15 +135,8 @@ class RecordedExchange(NamedTuple):
         """
         facts = self.facts
         if facts is not None:
-            exchange.end(
-                ExchangeEnd(
-                    at=facts.seconds_since_1970(facts.seconds),
-                    status=facts.status,
-                    error=facts.error,
-                    disconnected=facts.disconnected,
-                    changes=facts.changes,
-                )
-            )
+            at = facts.seconds_since_1970(facts.seconds)
+            exchange.end(ExchangeEnd(at=at, **shared_fields(facts, ExchangeEnd)))
             return
         exchange.end(ExchangeEnd(at=None))
         turn = exchange.turn

@@ -6,10 +6,10 @@ speaks no HTTP to the upstream itself: ``Upstream.ask`` opens the response. ``st
 
 1. `application`: the ASGI application, and the service of a request: limits, fallbacks, clients that disconnect;
    `gateway_state`: what all requests share.
-2. `access`: the keys of clients, and the hook that decides about a request. `routes`: the wire and the action of a
-   path; `routing`: the upstreams of a model, and those that are left alone after a failure; `bodies`: the limits, and
-   the bodies of requests, which are read within them; `client`: the site of a request, the response that is sent, with
-   heartbeats while the upstream is silent.
+2. `access`: the keys of clients, and the hook that decides about a request; `toml_tables`: the file of keys. `routes`:
+   the wire and the action of a path; `routing`: the upstreams of a model, and those that are left alone after a
+   failure; `bodies`: the limits, and the bodies of requests, which are read within them; `client`: the site of a
+   request, the response that is sent, with heartbeats while the upstream is silent.
 3. `attempt`: one request to one upstream, from the client's body to the client's bytes; `translation`: the calls and
    the opaque state of its response in the form that the client sends back.
 4. `replies`: errors in the client's wire; `model_lists`: the models that clients can list.

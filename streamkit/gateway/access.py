@@ -11,13 +11,11 @@ import hmac
 import logging
 import os
 import re
-import tomllib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from inspect import isawaitable
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from starlette.requests import Request
@@ -25,6 +23,7 @@ from starlette.types import Scope
 
 from streamkit.errors import UsageError
 from streamkit.gateway.stores.store import OwnEntries, Store
+from streamkit.gateway.toml_tables import read_tables
 from streamkit.gateway.upstream import Exchange
 from streamkit.values.redaction import log_failure, redact
 
@@ -103,30 +102,10 @@ def read_keys(path: str | os.PathLike[str], text: str | None = None) -> list[Cli
     Raises:
         UsageError: the file cannot be read or is no such file. The message names the file and the key.
     """
-    try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8-sig") if text is None else text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
-    tables = found.pop("key", None)
-    if not isinstance(tables, list) or not tables or found:
-        has = f"it has {', '.join(found)}" if found else "it has none"
-        raise UsageError(f"{path} must consist of tables [[key]], each with a name and a hash; {has}")
-    keys: list[ClientKey] = []
-    for number, table in enumerate(tables, 1):
-        try:
-            keys.append(_read_table(table, keys))
-        except UsageError as error:
-            raise UsageError(f"{path}, key {number}: {error}") from None
-    return keys
+    return read_tables(path, "key", "a name and a hash", _FIELDS, _read_table, text)
 
 
-def _read_table(table: Any, others: Sequence[ClientKey]) -> ClientKey:
-    if not isinstance(table, dict):
-        raise UsageError("a key is a table with a name and a hash")  # the value may be a key
-    if unknown := [name for name in table if name not in _FIELDS]:
-        raise UsageError(f"there is no field {unknown[0]!r}: the fields are {', '.join(_FIELDS)}")
+def _read_table(table: dict[str, Any], others: Sequence[ClientKey]) -> ClientKey:
     name, value, models, metrics = (table.get(field) for field in _FIELDS)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError("name must be a text of at most 100 letters, digits and the marks . @ + - _")

@@ -37,14 +37,14 @@ from streamkit.gateway.operation import Observe, Operation, find_cost, known_pri
 from streamkit.gateway.passed_on import PASSED_ON, find_path, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
 from streamkit.gateway.routing import Candidate, Cooldowns, ModelNotFound, Router
+from streamkit.gateway.stores import open_store
 from streamkit.gateway.stores.store import MemoryStore, OwnEntries, Store, StoreUnavailable
-from streamkit.gateway.stores.store_address import open_store
 from streamkit.gateway.stores.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
-from streamkit.gateway.strictness import meaning_changes
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source_failure import is_io_failure
+from streamkit.values.request_changes import changes_meaning
 
 __all__ = ["Gateway", "GatewayLimits"]
 
@@ -376,7 +376,7 @@ class Service:
                 await self._fail_internally(problem)
         finally:
             if (attempt := self._attempt) is not None:
-                exchange.changes = list(attempt.changes)
+                exchange.changes = [*map(str, attempt.changes)]
                 if attempt.conversion is not None:  # else there was no response, or nothing could be made of one
                     turn, writer = attempt.conversion.turn, attempt.conversion.writer
                     exchange.calls, exchange.usage = len(turn.calls), turn.usage
@@ -435,7 +435,7 @@ class Service:
         self._client = attempt.client
         exchange.upstream, exchange.provider = position, attempt.target.name
         exchange.model, exchange.upstream_model = attempt.request.settings.model, attempt.model
-        if gateway.strict and (changed := meaning_changes(attempt.changes)):
+        if gateway.strict and (changed := [each for each in attempt.changes if changes_meaning(each)]):
             sentence = f"{attempt.target.name}: this gateway is strict: {'; '.join(changed)}"
             if is_last:
                 raise UsageError(sentence)

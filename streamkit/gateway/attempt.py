@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
@@ -22,9 +23,8 @@ import anyio
 from msgspec import structs
 
 from streamkit import providers
-from streamkit.calls import ToolCall
 from streamkit.errors import UsageError
-from streamkit.events import Event, Failed, Reasoning, ResponseStarted, TurnEvent, UsageReport
+from streamkit.events import Event, Failed, Reasoning, ReasoningKind, ResponseStarted, TurnEvent, UsageReport
 from streamkit.gateway.bodies import LARGE, run_in_thread
 from streamkit.gateway.routes import Route, client_provider
 from streamkit.gateway.stores.store import OwnEntries, StoreUnavailable
@@ -58,6 +58,7 @@ from streamkit.reading.stream_reader import TurnReading
 from streamkit.reading.time_limits import TimeLimits, has_content
 from streamkit.reading.turn import Turn
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import ChangeList, LeftOut, RequestChange
 
 if TYPE_CHECKING:
     from streamkit.gateway.translation.recorded_frames import RecordedProvider
@@ -88,7 +89,7 @@ class Attempt:
         client: the provider whose form the response to the client has.
         request: the client's request in neutral form.
         model: the upstream's model.
-        changes: a sentence for each thing of the request that was changed or left out.
+        changes: a sentence for each thing of the request that was changed or left out, with its class.
         response_headers: the headers of the upstream's response, once it began.
         conversion: the conversion of the response; None until it was prepared.
         watch: returns the response that is read in place of the upstream's; None for the upstream's own.
@@ -115,12 +116,11 @@ class Attempt:
         self._entries = entries
         self._has_references = route.client == "openai_responses"
         self.has_large_body: bool = False
-        self._as_array = route.as_array
-        self._streams_in_body = route.stream is None
+        self._route = route
         target = providers.get(upstream.provider)
         self.target: Provider = target
         self.client: Provider = client_provider(route, target)
-        self.changes: list[str] = []
+        self.changes = ChangeList()
         if self._has_references and target.package != self.client.package:
             refuse_references_to_openai(body)
         request = providers.parse_request(
@@ -155,13 +155,15 @@ class Attempt:
         try:
             stored = await self._entries.get("call", names)
         except StoreUnavailable as problem:
-            self.changes.append(f"opaque state of earlier responses was left out: {problem}")
+            self.changes.append(LeftOut(f"opaque state of earlier responses was left out: {problem}"))
             return {}
         found = {place: stored[name] for place, own in latest for name in reversed(own) if name in stored}
         if unknown := len(needed) - len(found):
             self.changes.append(
-                f"opaque state of {unknown} calls is not known: the client has not sent it, and this gateway has made"
-                " others, or has not kept it as long"
+                LeftOut(
+                    f"opaque state of {unknown} calls is not known: the client has not sent it, and this gateway has"
+                    " made others, or has not kept it as long"
+                )
             )
         return {place: state.decode() for place, state in found.items() if state}
 
@@ -172,7 +174,7 @@ class Attempt:
             UsageError: the upstream cannot have it.
         """
         request = self.request
-        left_out: list[str] = []
+        left_out: list[RequestChange] = []
         contents = restore_state(request.contents, self._state, left_out, state)
         if not all(map(is_, contents, request.contents)):
             self.request = copy_with(request, contents=contents)
@@ -188,7 +190,7 @@ class Attempt:
 
             asked = (self._client_body, request, self.request, render, self.model, self.target, self.changes)
             self._body = pass_request(*asked)
-            if self._streams_in_body:
+            if self._route.stream is None:
                 self._body["stream"] = True
         else:
             settings = None if self.model == request.settings.model else {"model": self.model}
@@ -199,28 +201,58 @@ class Attempt:
 
     def prepare(self) -> Conversion:
         """Return the conversion of the response, made when it is first needed: the request does not wait for it."""
-        if self.conversion is None:
-            writer = self.client.writer(
-                # Upstreams may repeat ids, and a client refers to stored responses by them.
-                response_id=f"resp_{secrets.token_hex(24)}" if self._has_references else None,
-                model=self.request.settings.model,
-                stream=self.request.stream,
-                framing="json_array" if self.request.stream and self._as_array else None,
-                usage_chunk=asks_for_usage(self._client_body),
+        if self.conversion is not None:
+            return self.conversion
+        client, target, request, usage_chunk = self.client, self.target, self.request, asks_for_usage(self._client_body)
+        writer = client.writer(
+            # Upstreams may repeat ids, and a client refers to stored responses by them.
+            response_id=f"resp_{secrets.token_hex(24)}" if self._has_references else None,
+            model=request.settings.model,
+            stream=request.stream,
+            framing="json_array" if request.stream and self._route.as_array else None,
+            usage_chunk=usage_chunk,
+        )
+        # Also of a response that fails before it starts.
+        writer.has_own_errors = client.traits.is_from_provider({"provider": target.name})
+        recorded: RecordedProvider | None = None
+        if self._is_relayed and writer.places is not None:
+            from streamkit.gateway.translation.recorded_frames import RecordedProvider
+            from streamkit.gateway.translation.wire_relay import WireRelay
+
+            recorded = RecordedProvider(target)
+        turn = Turn(
+            recorded or target,
+            secrets.token_hex(12),  # some wires have no response id, and ids must differ between responses
+            endpoint=self._upstream.endpoint,
+            model=self.model,
+            used_ids=[
+                block.id for content in request.contents for block in content.blocks if isinstance(block, ToolCallBlock)
+            ],
+        )
+        # Models of OpenAI stream summaries only, so clients of Responses show no other reasoning: LiteLLM, LangChain
+        # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
+        kind = client.traits.reasoning_kind
+        # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
+        shows_model = client.package == target.package and self.model == request.settings.model
+        self.conversion = conversion = Conversion(
+            turn,
+            writer,
+            CallRestorer(request, target),
+            StateCarrier(client, turn.origin, self._state, self.keeps_state),
+            self._upstream.clean,
+            shown_kind=None if kind == "text" or client.package == target.package else kind,
+            shows_model=shows_model,
+        )
+        if recorded is not None:
+            shown, key = None if shows_model else request.settings.model, self._state.keys[0]
+
+            def wrap(value: dict[str, Any]) -> str:
+                return wrap_state(UpstreamState(turn.origin, "value", value), key)
+
+            conversion.relay = WireRelay(
+                *(turn, recorded, writer, wrap), model=shown, usage_chunk=usage_chunk, is_whole=not request.stream
             )
-            self.conversion = Conversion(
-                self._upstream,
-                self.target,
-                self.client,
-                self.request,
-                self.model,
-                writer,
-                self._state,
-                keeps_calls=self.keeps_state,
-                is_relayed=self._is_relayed,
-                usage_chunk=asks_for_usage(self._client_body),
-            )
-        return self.conversion
+        return conversion
 
     async def parts(self, *, waits_for_content: bool = False) -> AsyncGenerator[bytes, None]:
         """Yield the bytes for the client as they become known.
@@ -240,7 +272,7 @@ class Attempt:
             length, reading = self.response_headers.get("content-length", ""), TurnReading(turn, source)
             is_large = length.isdecimal() and len(length) < 10 and LARGE < int(length) <= _LONGEST
             if is_large:
-                conversion.output = writer
+                conversion.relay = None
             try:
                 async with aclosing(_read_at_once(reading) if is_large else reading.batches()) as batches:
                     async for batch in batches:
@@ -257,9 +289,9 @@ class Attempt:
                         if data and has_begun:
                             yield data
                             data = b""
-                    data += await run_in_thread(writer.close) if is_large else conversion.output.close()
+                    data += await run_in_thread(writer.close) if is_large else (conversion.relay or writer).close()
                     is_complete = turn.error is None and writer.error is None  # an error that is not read is logged
-                    if is_complete and (conversion.kept or self._has_references):
+                    if is_complete and (conversion.carrier.kept or self._has_references):
                         await self._store(conversion, is_large)
                     if has_begun or is_complete:
                         self.has_ended = True
@@ -294,7 +326,7 @@ class Attempt:
         """Store a complete response for later requests of the client, before the client has its end."""
         writer = conversion.writer
         states: dict[str, bytes] = {}
-        for call, state in conversion.kept:
+        for call, state in conversion.carrier.kept:
             kept = b"" if state is None else wrap_state(state, self._state.keys[0]).encode()
             if self._has_unique_ids:
                 states[writer.written_id(call.id) or call.id] = kept
@@ -376,82 +408,39 @@ async def _close(opened: AbstractAsyncContextManager[Any], *failure: Any) -> boo
         return False
 
 
+@dataclass
 class Conversion:
     """The conversion of one response.
 
-    The arguments are what the `Attempt` has under their names; ``keeps_calls`` fills ``kept``.
-
     Attributes:
-        kept: the complete calls so far, each with its state; None without any.
-        output: what ends the client's response: the writer, or the relay of an upstream of the client's dialect.
         turn: the upstream's response.
         writer: the writer of the client's response.
+        restorer: gives calls the client's names.
+        carrier: puts the upstream's state into the client's fields.
+        clean: returns a text without secrets.
+        shown_kind: the kind of reasoning that the client shows; None for any.
+        shows_model: the client gets the upstream's name of the model.
+        relay: passes the frames of an upstream of the client's dialect on; None for others.
+        has_started: the upstream has named the response.
     """
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        target: Provider,
-        client: Provider,
-        request: Request,
-        model: str,
-        writer: Writer,
-        state: StateSettings,
-        *,
-        keeps_calls: bool,
-        is_relayed: bool,
-        usage_chunk: bool,
-    ) -> None:
-        self._upstream = upstream
-        recorded: RecordedProvider | None = None
-        if is_relayed and writer.places is not None:
-            from streamkit.gateway.translation.recorded_frames import RecordedProvider
-            from streamkit.gateway.translation.wire_relay import WireRelay
-
-            recorded = RecordedProvider(target)
-        used_ids = [
-            block.id for content in request.contents for block in content.blocks if isinstance(block, ToolCallBlock)
-        ]
-        self.turn: Turn = Turn(
-            recorded or target,
-            secrets.token_hex(12),  # some wires have no response id, and ids must differ between responses
-            endpoint=upstream.endpoint,
-            model=model,
-            used_ids=used_ids,
-        )
-        self._restorer = CallRestorer(request, target)
-        self._carrier = StateCarrier(client, self.turn.origin, state, keeps_calls)
-        self.kept: list[tuple[ToolCall, UpstreamState | None]] = self._carrier.kept
-        # Models of OpenAI stream summaries only, so clients of Responses show no other reasoning: LiteLLM, LangChain
-        # and agno read ``response.reasoning_summary_text.delta`` and not ``response.reasoning_text.delta``.
-        kind = client.traits.reasoning_kind
-        self._shown_kind = None if kind == "text" or client.package == target.package else kind
-        self.writer: Writer = writer
-        # The client asked for this very model, so it gets the version that answers. A name of the gateway's is kept.
-        self._shows_model = client.package == target.package and model == request.settings.model
-        # Also of a response that fails before it starts.
-        writer.has_own_errors = client.traits.is_from_provider({"provider": target.name})
-        self._has_started = False
-        self._keeps_calls = keeps_calls
-        self.output: Writer | WireRelay = writer
-        if recorded is not None:
-            origin, key = self.turn.origin, state.keys[0]
-
-            def wrap(value: dict[str, Any]) -> str:
-                return wrap_state(UpstreamState(origin, "value", value), key)
-
-            shown = None if self._shows_model else request.settings.model
-            relay = partial(WireRelay, self.turn, recorded, writer, wrap, model=shown, usage_chunk=usage_chunk)
-            self.output = relay(is_whole=not request.stream)
+    turn: Turn
+    writer: Writer
+    restorer: CallRestorer
+    carrier: StateCarrier
+    clean: Callable[[str], str]
+    shown_kind: ReasoningKind | None
+    shows_model: bool
+    relay: WireRelay | None = None
+    has_started: bool = False
 
     def write(self, batch: Sequence[Event], data: Any = None) -> bytes:
         """Return the client's bytes for some events of the upstream's response, and for the input that has them."""
         events = [self._clean(event) for event in batch] if self.turn.has_error else batch
-        if self.output is not self.writer:
-            relay = cast("WireRelay", self.output)
+        if (relay := self.relay) is not None:
             passed, rest = relay.relay(events, data)
-            if self._keeps_calls:
-                self._carrier.carry([event for event in events if event not in rest] if rest else events)
+            if self.carrier.keeps_calls:
+                self.carrier.carry([event for event in events if event not in rest] if rest else events)
             told, relay.told = relay.told, ()
             _ = self._write(told) if told else b""  # the client has it from the frames
             return passed + self._write(rest) if rest else passed
@@ -459,20 +448,20 @@ class Conversion:
 
     def _write(self, batch: Sequence[Event]) -> bytes:
         events = batch
-        if not self._has_started:
+        if not self.has_started:
             # The tokens of the prompt are in the start of Anthropic's messages, and LangChain.js reads them only there.
             first = next((event for event in batch if isinstance(event, UsageReport)), None)
             started = next((event for event in batch if isinstance(event, ResponseStarted)), None)
             if first is not None:
                 events = [first, *(event for event in batch if event is not first)]
             if started is not None:
-                self._has_started = True
-                if self._shows_model and started.model is not None:
+                self.has_started = True
+                if self.shows_model and started.model is not None:
                     self.writer.model = started.model[:LONGEST_REPEATED]
-        if self._restorer.is_needed:
-            events = [restored for event in events for restored in self._restorer.restore(event)]
-        events = self._carrier.carry(events)
-        if (kind := self._shown_kind) is not None:
+        if self.restorer.is_needed:
+            events = [restored for event in events for restored in self.restorer.restore(event)]
+        events = self.carrier.carry(events)
+        if (kind := self.shown_kind) is not None:
             events = [
                 structs.replace(event, kind=kind) if isinstance(event, Reasoning) and event.kind == "text" else event
                 for event in events
@@ -484,7 +473,7 @@ class Conversion:
     def _clean(self, event: Event) -> Event:
         if not isinstance(event, Failed):
             return event
-        error, clean = event.error, self._upstream.clean
+        error, clean = event.error, self.clean
         message, raw = clean(error.message), _clean_data(error.raw, clean)
         if error.kind == "transport_error":  # its text, which the log has, names the host, the port and the client
             message, raw = NO_CONNECTION, None

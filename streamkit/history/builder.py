@@ -44,6 +44,7 @@ from streamkit.history.content import (
 from streamkit.history.stored_data import to_stored_data
 from streamkit.history.words import words_of
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
+from streamkit.values.request_changes import ChangeList, RequestChange, Translated, add_changes, without_fields
 
 __all__ = [
     "ContentBuilder",
@@ -109,7 +110,7 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-class ReadingChanges(list[str]):
+class ReadingChanges(ChangeList):
     """The changes of reading messages, with the values of the fields that were left out.
 
     Attributes:
@@ -212,21 +213,21 @@ class ContentBuilder:
     def opaque(self, speaker: str, raw: Any, cache: CacheMark | None = None) -> None:
         """Add a provider's own or an unknown value unchanged, and report it; *cache* is a mark that is not in it."""
         if not isinstance(self._changes, ReadingChanges):  # else rendering reports what happens to it
-            self.report(f"kept {_describe(raw)} as an opaque block: history has no block for it")
+            self.report(Translated(f"kept {_describe(raw)} as an opaque block: history has no block for it"))
         metadata = self.provider_metadata({"cache": cache, WORDS: words_of(raw, speaker, self.provider)})
         self.add_block(speaker, OpaqueBlock(raw=raw, metadata=metadata))
 
-    def report(self, sentence: str) -> None:
+    def report(self, change: RequestChange) -> None:
         """Record a change, unless it was recorded already."""
-        if sentence not in self._reported:
-            self._reported.add(sentence)
-            self._changes.append(sentence)
+        if change not in self._reported:
+            self._reported.add(change)
+            add_changes(self._changes, [change])
 
     def report_unread(self, value: Mapping[Any, Any], known: Collection[str], label: str) -> None:
         """Report the fields of a message or part that history has no place for; empty ones are none."""
         for name, item in value.items():
             if name not in known and item is not None and item != [] and item != {} and item != "":
-                self.report(f"left out the field {str(name)[:64]!r} of {label}")
+                self.report(without_fields(f"left out the field {str(name)[:64]!r} of {label}", [str(name)]))
                 if isinstance(self._changes, ReadingChanges):
                     self._changes.left_out.setdefault(str(name), []).append(to_stored_data(item))
 

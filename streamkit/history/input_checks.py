@@ -21,6 +21,7 @@ from streamkit.history.stored_data import are_plain_data, to_stored_data
 from streamkit.values.json_data import copy_with
 from streamkit.values.media import encode_binary, is_base64, normalize_data, parse_data_url
 from streamkit.values.message_format import FOREIGN, OWN, RateMessage
+from streamkit.values.request_changes import InWords, Lost, RequestChange
 
 __all__ = [
     "check_format",
@@ -127,7 +128,7 @@ _type_of = attrgetter("type")
 
 
 def prepare_contents(
-    contents: Sequence[Content], changes: list[str], *, has_plans: bool, is_json_data: bool = False
+    contents: Sequence[Content], changes: list[RequestChange], *, has_plans: bool, is_json_data: bool = False
 ) -> list[Content]:
     """Return contents with JSON data only; those that need no change are the same objects.
 
@@ -155,8 +156,8 @@ def prepare_contents(
             if not all(map(is_, stored, content.blocks)):
                 prepared[number] = copy_with(content, blocks=stored)
         if not all(map(is_, prepared, contents)):
-            sentence = "replaced values that JSON cannot represent, such as NaN or half of a surrogate pair"
-            changes[:0] = [] if sentence in changes else [sentence]
+            change = Lost("replaced values that JSON cannot represent, such as NaN or half of a surrogate pair")
+            changes[:0] = [] if change in changes else [change]
     kinds = set(map(_type_of, blocks))
     for content in prepared if "image" in kinds or "file" in kinds else ():
         for block in content.blocks if content.speaker == "human" else ():
@@ -167,7 +168,7 @@ def prepare_contents(
     return [_with_plans_as_text(content, changes) for content in prepared]
 
 
-def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
+def _with_plans_as_text(content: Content, changes: list[RequestChange]) -> Content:
     if not any(block.type == "reasoning" for block in content.blocks):
         return content
     blocks: list[Block] = [
@@ -176,9 +177,9 @@ def _with_plans_as_text(content: Content, changes: list[str]) -> Content:
     ]
     if all(map(is_, blocks, content.blocks)):
         return content
-    sentence = "a plan was written as text: the target has no field for it"
-    if sentence not in changes:
-        changes.append(sentence)
+    change = InWords("a plan was written as text: the target has no field for it")
+    if change not in changes:
+        changes.append(change)
     return copy_with(content, blocks=blocks)
 
 

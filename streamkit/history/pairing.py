@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from streamkit.history.content import ToolCallBlock, ToolResponseBlock
 from streamkit.ids import is_canonical, normalize_to_history_tool_id
+from streamkit.values.request_changes import Lost, RequestChange, Translated
 
 __all__ = ["NO_RESULT", "PairedCall", "PairedResult", "Pairing"]
 
@@ -66,7 +67,7 @@ class Pairing:
         self.early: list[PairedResult] = []  # no earlier call has their name
         self._nameless: list[PairedResult] = []
         self._count = 0
-        self._changes: list[str] = []
+        self._changes: list[RequestChange] = []
 
     def call(self, call: PairedCall) -> PairedCall:
         """Add the next call."""
@@ -90,7 +91,7 @@ class Pairing:
             (self.early if names else self._nameless).append(result)
         return result
 
-    def pair_remaining(self) -> list[str]:
+    def pair_remaining(self) -> list[RequestChange]:
         """Pair or drop the remaining results at the end of the history. Return a sentence for each change."""
         self._pair_early()
         self._pair_nameless()
@@ -108,14 +109,15 @@ class Pairing:
             self._set_result(call, result)
         elif before is not None and _rank(block) > _rank(before.block):
             latest.result, result.call = result, latest
-            self._changes.append(f"a failed result of the call {latest.id!r} was replaced by a later one")
+            self._changes.append(Lost(f"a failed result of the call {latest.id!r} was replaced by a later one"))
         else:
-            self._changes.append(f"a further result of the call {latest.id!r} was dropped: it has one")
+            self._changes.append(Lost(f"a further result of the call {latest.id!r} was dropped: it has one"))
 
     def _set_result(self, call: PairedCall, result: PairedResult) -> None:
         call.result, result.call = result, call
         if result.block.call_id != call.block.id:
-            self._changes.append(f"the result with the id {result.block.call_id!r} got the id of its call, {call.id!r}")
+            sentence = f"the result with the id {result.block.call_id!r} got the id of its call, {call.id!r}"
+            self._changes.append(Translated(sentence))
 
     def _pair_early(self) -> None:
         """Pair results that precede their calls."""
@@ -129,7 +131,8 @@ class Pairing:
             if name is not None:
                 self._pair(result, later_calls, name)
             else:
-                self._changes.append(f"a result with the id {result.block.call_id!r} was dropped: no call has that id")
+                sentence = f"a result with the id {result.block.call_id!r} was dropped: no call has that id"
+                self._changes.append(Lost(sentence))
 
     def _pair_nameless(self) -> None:
         """Pair results without an id by their position, and by their tool's name if they have it."""
@@ -165,9 +168,10 @@ class Pairing:
             for call, result in zip(left, results, strict=True):
                 self._set_result(call, result)
         else:
-            self._changes += [
+            dropped = Lost(
                 "a result without an id was dropped: the turn before it has no matching call without a result"
-            ] * len(results)
+            )
+            self._changes += [dropped] * len(results)
 
 
 class _CallsWithoutResult:

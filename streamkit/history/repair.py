@@ -25,8 +25,9 @@ from streamkit.history.content import UNPAIRED_BLOCKS, Block, Content, ToolCallB
 from streamkit.history.pairing import NO_RESULT, PairedCall, PairedResult, Pairing
 from streamkit.ids import derived_tool_id, is_canonical, normalize_to_history_tool_id
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import Lost, RequestChange, Translated
 
-__all__ = ["HistoryCheck", "RepairResult", "repair"]
+__all__ = ["HistoryCheck", "RepairResult", "repair", "repair_contents"]
 
 _SPEAKERS = frozenset({"human", "ai", "tool", "system"})
 
@@ -74,8 +75,16 @@ def repair(contents: Sequence[Content], *, canonicalize: bool = False) -> Repair
     Returns:
         The conversation and a sentence for each change.
     """
+    repaired, changes, is_final = repair_contents(contents, canonicalize=canonicalize)
+    return RepairResult(repaired, [*map(str, changes)], is_final)
+
+
+def repair_contents(
+    contents: Sequence[Content], *, canonicalize: bool = False
+) -> tuple[list[Content], list[RequestChange], bool]:
+    """Return the fields of the result of `repair`; the changes are of their classes."""
     if not canonicalize and HistoryCheck().accepts(contents, is_end=True):
-        return RepairResult(list(contents), [])
+        return list(contents), [], True
     repairer = _Repairer(canonicalize=canonicalize)
     for content in contents:
         repairer.read(content)
@@ -144,13 +153,13 @@ class _Repairer:
         self._canonicalize = canonicalize
         self._segments: list[_Segment] = []
         self._pairing = Pairing()
-        self._changes: list[str] = []
+        self._changes: list[RequestChange] = []
         self._stems: set[str] = set()  # ids without their prefix: some renderers change only the prefix
         self._occurrences: dict[str, int] = {}  # earlier calls with an id, by the id
         self._salts: dict[str, int] = {}  # by new ids that are in use
 
-    def _report(self, sentence: str) -> None:
-        self._changes.append(sentence)
+    def _report(self, change: RequestChange) -> None:
+        self._changes.append(change)
 
     # ------------------------------------------------------------ reading
 
@@ -206,8 +215,10 @@ class _Repairer:
                 segment.calls.append(self._repair_call(block, content, number, segment))
                 number += 1
                 self._report(
-                    f"the call {segment.calls[-1].id!r} of {block.name!r} was in a message of the speaker "
-                    f"{content.speaker!r} and was moved to an assistant message"
+                    Lost(
+                        f"the call {segment.calls[-1].id!r} of {block.name!r} was in a message of the speaker "
+                        f"{content.speaker!r} and was moved to an assistant message"
+                    )
                 )
         is_complete = len(segment.blocks) + len(segment.results) == len(content.blocks)
         segment.is_complete = segment is first and is_complete
@@ -231,9 +242,8 @@ class _Repairer:
             update["parameters"] = parameters or {}
             if parameters is None:
                 update["metadata"] = {"raw_arguments": block.parameters, **update.get("metadata", block.metadata)}
-            self._report(
-                f"the arguments of the call {block.id!r} of {block.name!r} were not an object and were replaced by one"
-            )
+            arguments = f"the arguments of the call {block.id!r} of {block.name!r}"
+            self._report(Translated(f"{arguments} were not an object and were replaced by one"))
         repaired = copy_with(block, **update) if update else block
         self._stems.add(normalize_to_history_tool_id(repaired.id))
         return self._pairing.call(PairedCall(block, repaired, segment))
@@ -260,12 +270,12 @@ class _Repairer:
             new_id = derived(turn_key=f"{key}|{salt}")
         reason = "had no id" if not block.id else "occurred before" if is_repeated else "is not canonical"
         subject = f"a call of {block.name!r}" if not block.id else f"the id {block.id!r} of a call of {block.name!r}"
-        self._report(f"{subject} {reason}: it is now {new_id!r}")
+        self._report(Translated(f"{subject} {reason}: it is now {new_id!r}"))
         return new_id
 
     # ------------------------------------------------------------ writing
 
-    def result(self) -> RepairResult:
+    def result(self) -> tuple[list[Content], list[RequestChange], bool]:
         """Return the conversation in its valid order."""
         self._changes += self._pairing.pair_remaining()
         contents: list[Content] = []
@@ -284,7 +294,7 @@ class _Repairer:
             has_results = following is not None and any(result.matches_turn(segment) for result in following.results)
             container = following if has_results else None
             contents.append(self._tool_content(segment, container))
-        return RepairResult(contents, self._changes, is_final=not self._pairing.early)
+        return contents, self._changes, not self._pairing.early
 
     def _assistant_content(self, segment: _Segment) -> Content:
         """Return the content of a segment with repaired calls."""
@@ -301,7 +311,8 @@ class _Repairer:
         results: list[PairedResult] = []
         for call in segment.calls:
             if call.result is None:
-                self._report(f"the call {call.id!r} of {call.block.name!r} had no result and got a neutral one")
+                sentence = f"the call {call.id!r} of {call.block.name!r} had no result and got a neutral one"
+                self._report(Translated(sentence))
                 blocks.append(
                     ToolResponseBlock(call_id=call.id, name=call.block.name, status="canceled", error=NO_RESULT)
                 )
@@ -314,7 +325,8 @@ class _Repairer:
         )
         if not _are_identical(present, results):
             ids = ", ".join(repr(result.block.call_id) for result in results)
-            self._report(f"the results with the ids {ids} were moved directly after their calls, in call order")
+            sentence = f"the results with the ids {ids} were moved directly after their calls, in call order"
+            self._report(Translated(sentence))
         if container is not None:
             original = [block for block in container.source.blocks if isinstance(block, ToolResponseBlock)]
             if container.is_complete and _are_identical(original, blocks):

@@ -35,6 +35,7 @@ from streamkit.providers.contract.sink import ChoiceSink, Parser, Sink
 from streamkit.providers.contract.tool_schema import adapt_tool_schema
 from streamkit.providers.contract.traits import Framing, Traits
 from streamkit.providers.decoding.decoding import read_json
+from streamkit.values.request_changes import Lost, RequestChange, Translated
 
 if TYPE_CHECKING:
     from streamkit.history import Content, FileBlock, ImageBlock
@@ -248,7 +249,7 @@ class Provider:
         """
         from streamkit.history.input_checks import prepare_contents
 
-        changes: list[str] = []
+        changes: list[RequestChange] = []
         prepared = prepare_contents(contents, changes, has_plans=self.traits.tool_plans, is_json_data=is_json_data)
         module: MessagesModule = _import(self.package, "messages")
         options = RenderOptions(ids, model, endpoint, frozenset(used_ids))
@@ -315,7 +316,7 @@ class Provider:
                 return build(tools=definitions, tool_choice=tool_choice, output=written)
             except OutputRefused as error:
                 reason = str(error)
-        rendered.report(f"the output is requested as the arguments of a tool of {self.name}: {reason}")
+        rendered.report(Translated(f"the output is requested as the arguments of a tool of {self.name}: {reason}"))
         all_tools, choice = add_output_tool(output, definitions, tool_choice)
         return build(tools=[self._adapt_tool(tool, rendered) for tool in all_tools], tool_choice=choice)
 
@@ -327,11 +328,12 @@ class Provider:
             return tool
         if tool.kind == "custom" and not self.traits.custom_calls:
             if tool.grammar is not None:
-                rendered.report(f"the grammar of the tool {tool.name} is only described: {self.name} enforces none")
+                sentence = f"the grammar of the tool {tool.name} is only described: {self.name} enforces none"
+                rendered.report(Lost(sentence))
             tool = tool.as_function()
         schema, changes = adapt_tool_schema(tool.name, tool.parameters, self.traits.tool_schema)
         for change in changes:
-            rendered.report(f"the schema of the tool {tool.name} was changed for {self.name}: {change}")
+            rendered.report(Translated(f"the schema of the tool {tool.name} was changed for {self.name}: {change}"))
         return tool if schema == tool.parameters else tool.with_parameters(schema)
 
     def carries(self, block: ImageBlock | FileBlock, speaker: str = "human") -> bool:

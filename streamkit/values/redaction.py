@@ -247,7 +247,8 @@ class _Redaction:
 
     def _text(self, text: str) -> str:
         left, self._left = self._left, self._left - len(text)
-        if len(text) <= left or (text.endswith(_CUT) and len(text) <= 2 * left):  # it was cut when it was stored
+        was_cut = text.endswith(_CUT) and len(text) <= 2 * left + len(_CUT)  # when it was stored
+        if len(text) <= left or was_cut:
             return redact(text)
         return redact(text[: max(left, 0)]) + _CUT
 

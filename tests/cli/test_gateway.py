@@ -127,6 +127,7 @@ def test_an_upstream_must_be_given(capsys, arguments, message):
         ("x = [", "is not TOML"),
         ("", "must consist of tables [[upstream]], each with a provider; it has none"),
         ("upstream = 3", "must consist of tables [[upstream]]"),
+        ("upstream = ['sk-a-key']", "upstream 1: it must be a table with a provider"),
         ("port = 1\n[[upstream]]\nprovider = 'ollama'", "tables [[upstream]], each with a provider; it has port"),
         ("[[upstream]]\nmodel = 'm'", "upstream 1: provider must be one of "),
         ("[[upstream]]\nprovider = 'olama'", "upstream 1: unknown provider 'olama'"),
@@ -147,6 +148,7 @@ def test_a_file_of_upstreams_is_checked(capsys, tmp_path, text, message):
     assert main(["gateway", "--config", str(path)]) == 2
     error = capsys.readouterr().err
     assert str(path) in error
+    assert "sk-a-key" not in error
     assert message in " ".join(error.split())
 
 

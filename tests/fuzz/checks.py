@@ -16,6 +16,7 @@ from streamkit import Content, Limits, Turn, events, providers
 from streamkit.events import (
     ArgumentsRestated,
     BlockEnded,
+    BlockStarted,
     Event,
     Failed,
     Reasoning,
@@ -142,7 +143,9 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
     ended: set[tuple[int, str]] = set()
     ready: dict[tuple[int, str], ToolCallReady] = {}
     late = {warning.call_id for warning in turn.warnings}
+    has_all_warnings = all(warning.code != "more_warnings" for warning in turn.warnings)
     texts: dict[tuple[int, type, int], str] = {}  # by choice, kind and block
+    blocks: set[tuple[int, int]] = set()
     has_content = False
     for event in seen:
         line = events.to_json(event)
@@ -157,8 +160,11 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
                 event.text.encode()  # raises for half of a surrogate pair
                 place = event.choice, type(event), event.block
                 texts[place] = texts.get(place, "") + event.text
+            case BlockStarted():
+                blocks.add((event.choice, event.block))
             case BlockEnded():
                 require(event.kind in ("text", "reasoning", "refusal"), "blocks of text end")
+                require((event.choice, event.block) in blocks, "a block that ends has started")
             case ToolCallStart():
                 require(key not in started, "a call starts once")
                 started[key] = ""
@@ -166,7 +172,8 @@ def check_events(turn: Turn, seen: list[Event]) -> None:
                 event.arguments_delta.encode()
                 require(key in started, "a delta follows the start of its call")
                 started[key] += event.arguments_delta
-                require(key not in ready or event.call.id in late, "no delta follows ready without a warning")
+                is_known = key not in ready or event.call.id in late or not has_all_warnings
+                require(is_known, "no delta follows ready without a warning")
             case ArgumentsRestated():
                 started[key] = event.arguments_text
             case ToolCallEnd():

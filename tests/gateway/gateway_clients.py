@@ -1,10 +1,14 @@
-"""A request of each client's own, for a stream, and its path; and the reading of what a client gets."""
+"""A request of each client's own, for a stream, and its path; a client in process, and the reading of what it gets."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import anyio
+import httpx
+
 from streamkit import Turn
+from streamkit.gateway import Upstream
 
 Json = dict[str, Any]
 
@@ -56,6 +60,27 @@ CLIENTS: dict[str, tuple[str, Json]] = {
         },
     ),
 }  # fmt: skip
+
+
+def client_of(app: Any, root_path: str = "") -> httpx.AsyncClient:
+    """Return an HTTP client of an application, in process."""
+    transport = httpx.ASGITransport(app, root_path=root_path)
+    return httpx.AsyncClient(transport=transport, base_url="http://gateway")
+
+
+class Silent:
+    """An upstream's response that fails when the test has ended it, and begins until then."""
+
+    def __init__(self) -> None:
+        self.asked, self.ended = anyio.Event(), anyio.Event()
+        self.upstream = Upstream(provider="anthropic", ask=lambda request: self)
+
+    async def __aenter__(self) -> Any:
+        self.asked.set()
+        await self.ended.wait()
+        raise ConnectionError("no")
+
+    async def __aexit__(self, *_: object) -> None: ...
 
 
 def read_turn(client: str, data: bytes) -> Turn:

@@ -12,9 +12,8 @@ import anyio
 import anyio.lowlevel
 import httpx
 import pytest
-from gateway.gateway_clients import CLIENTS
+from gateway.gateway_clients import CLIENTS, client_of
 from gateway.test_gateway_limits import QUESTION, gateway
-from gateway.test_operation import client_of
 
 from streamkit.errors import UsageError
 from streamkit.gateway import Exchange, MemoryStore, Refusal
@@ -158,7 +157,7 @@ GOOD = f'name = "a"\nhash = "{hash_key("a")}"\n'
         ("", r"must consist of tables \[\[key\]\], each with a name and a hash; it has none"),
         ("x = [", "is not TOML"),
         ("[[key]]\n" + GOOD + "[[upstream]]\n", "it has upstream"),
-        ("key = ['the-key-itself']", "key 1: a key is a table with a name and a hash"),
+        ("key = ['the-key-itself']", "key 1: it must be a table with a name and a hash"),
         ("[[key]]\nname = 'a'\nhash = 'the-key-itself'", "key 1: hash must be 'sha256:' and 64 hexadecimal digits"),
         ("[[key]]\n" + GOOD + "key = 'the-key-itself'", "key 1: there is no field 'key'"),
         ("[[key]]\nhash = 'x'", "key 1: name must be a text of at most 100 letters"),

@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 import pytest
-from gateway.gateway_clients import CLIENTS, QUESTION, Json, read_turn
+from gateway.gateway_clients import CLIENTS, QUESTION, Json, client_of, read_turn
 from waiting import PATIENCE
 
 from streamkit import Turn, render_request
@@ -28,13 +28,6 @@ from streamkit.testing import Call, Reasoning, Reply, serve
 
 KEY = "upstream-key-without-a-known-form"
 UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
-
-
-@asynccontextmanager
-async def client_of(app: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield an HTTP client of the application, in process."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
-        yield client
 
 
 class Response:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from itertools import permutations
 from typing import Any
 
 import httpx
 import pytest
+from gateway.gateway_clients import CLIENTS, client_of
 from gateway.gateway_server import Target, serve_gateway
+from request_table.observe import MODELS
+from request_table.table import read_data
+from request_table.wires import WIRES, rows_of
 
-from streamkit.gateway import Exchange
-from streamkit.gateway.strictness import meaning_changes
+from streamkit.events import Finished, ResponseStarted, Text
+from streamkit.gateway import Exchange, Gateway, Upstream, UpstreamRequest
+from streamkit.providers import writer
 from streamkit.testing import Reply, serve
 
 Json = dict[str, Any]
@@ -76,21 +85,36 @@ def test_a_refusal_has_the_form_of_the_clients_wire() -> None:
     assert response.json()["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize(
-    ("sentence", "is_harmless"),
-    [
-        ("left out the fields 'prompt_cache_key', 'metadata.a': only openai_chat has them", True),
-        ("left out the fields 'prompt_cache_key', 'logit_bias.1': only openai_chat has them", False),
-        ("left out 'cache_control' of tools: only anthropic has it", True),
-        ("left out 'input_examples' of tools: only anthropic has it", False),
-        ("the setting 'temperature' was left out: m refuses it", True),
-        ("the setting 'stop' was left out: openai_responses has no field for it", False),
-        ("the setting 'parallel_calls' was left out: gemini has no field for it", False),
-        ("a part (search_result) became text: only anthropic has it", True),
-        ("a part (file) is lost, and a text says so: only openai_chat has it", False),
-        ("the tool 'web_search' was left out: only anthropic has it", False),
-        ("a sentence that nobody has written yet", False),
-    ],
-)
-def test_a_sentence_is_harmless_only_if_it_is_known_to_be(sentence: str, is_harmless: bool) -> None:
-    assert meaning_changes([sentence]) == ([] if is_harmless else [sentence])
+ROWS = cache(rows_of)
+PATHS = {
+    **{client: path for client, (path, _) in CLIENTS.items()},
+    "bedrock_converse": "/model/m/converse-stream",
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("client", "target"), [*permutations(WIRES, 2)])
+async def test_a_strict_gateway_refuses_what_the_table_of_requests_says(client: str, target: str) -> None:
+    """One row of each status for each pair of wires; the table has all of them."""
+    asked: list[UpstreamRequest] = []
+
+    @asynccontextmanager
+    async def ask(request: UpstreamRequest) -> AsyncIterator[list[bytes]]:
+        asked.append(request)
+        live = writer(target, response_id="r", model="m")
+        events = ResponseStarted("r", "m"), Text("Hello."), Finished("stop")
+        yield [b"".join(map(live.write, events)) + live.close()]
+
+    upstream = Upstream(provider=target, ask=ask, models={"*": MODELS[target]})
+    app = Gateway(upstream, strict=True, state_key="a key of sixteen bytes")
+    rows, found = ROWS(client), dict[str, tuple[str, int]]()
+    async with client_of(app) as http:
+        for path, at in read_data()[client]["fields"].items():
+            status = at[target]
+            if status not in found:
+                response = await http.post(PATHS[client], json={"stream": True, **rows[path][0]})
+                found[status] = path, response.status_code
+    refused = {"refused", "described"}
+    assert found == {status: (path, 400 if status in refused else 200) for status, (path, _) in found.items()}
+    assert len(asked) == len(found.keys() - refused)
+    assert found.keys() & refused

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from gateway.gateway_clients import CLIENTS, read_turn
+from gateway.gateway_clients import CLIENTS, client_of, read_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,7 +105,7 @@ def run(app: Gateway, *requests: tuple[Any, ...], **options: Any) -> list[httpx.
     """Send requests, one after the other, and return the responses."""
 
     async def main() -> list[httpx.Response]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+        async with client_of(app) as client:
             return [await client.request(*request, **options) for request in requests]
 
     return anyio.run(main)
@@ -505,7 +505,7 @@ async def test_a_large_body_is_decoded_and_translated_in_a_worker_thread(
     monkeypatch.setattr(bodies, "run_in_thread", record)
     monkeypatch.setattr("streamkit.gateway.application.run_in_thread", record)
     app, requests, _ = gateway("openai_chat")
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+    async with client_of(app) as client:
         response = await client.post(PATH, json=large(count))
     assert (response.status_code, len(requests[0].body["messages"]), called) == (200, count, functions)
 
@@ -582,7 +582,7 @@ async def test_a_large_response_that_is_none_is_an_error(data: bytes) -> None:
         yield LargeResponse(data, breaks_off=data[:1] == b"{")
 
     app = Gateway(Upstream(provider="anthropic", ask=ask))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as http:
+    async with client_of(app) as http:
         response = await http.post("/v1/chat/completions", json=QUESTION)
     assert response.status_code == 502
     assert "10.0.0.7" not in response.text

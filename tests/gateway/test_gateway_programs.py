@@ -16,6 +16,7 @@ import openai
 import pydantic
 import pytest
 from carried_states import KEY
+from gateway.gateway_clients import client_of
 from starlette.exceptions import HTTPException
 
 from streamkit.errors import UsageError
@@ -57,7 +58,7 @@ def send(
 
     async def main() -> httpx.Response:
         app = Gateway(*upstreams, observe=reports.append, state_key=KEY)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+        async with client_of(app) as client:
             return await client.post(path, json={**QUESTION, **fields})
 
     response = anyio.run(main)
@@ -188,7 +189,7 @@ def test_the_stream_of_an_sdk_has_the_headers_of_its_response(is_observed: bool)
     async def main() -> httpx.Response:
         observer = ExchangeObserver() if is_observed else None
         app = Gateway(Upstream(provider="openai_chat", ask=opening(SdkStream())), observer=observer, state_key=KEY)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as client:
+        async with client_of(app) as client:
             return await client.post("/v1/chat/completions", json={**QUESTION, "stream": True})
 
     response = anyio.run(main)

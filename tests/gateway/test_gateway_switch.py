@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import httpx
 from gateway.chat_clients import CHAT_CLIENTS, ChatClient
-from gateway.gateway_clients import Json
+from gateway.gateway_clients import Json, client_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from streamkit import parse_request
 from streamkit.gateway import Cooldowns, Gateway, Upstream
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
-from streamkit.providers.contract.carried_state import STATE_MARK
+from streamkit.providers.contract.rendered import STATE_MARK
 from streamkit.testing import Call, Reasoning, Reply, validate_request
 from streamkit.testing.application import ScriptedApplication
 from streamkit.testing.script import Item
@@ -202,7 +202,7 @@ class SwitchedConversation(RuleBasedStateMachine):
         return Upstream(provider=provider, ask=ask, endpoint=endpoint, models={"*": MODELS[name]})
 
     async def ask(self) -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(self.gateway), base_url="http://gateway") as http:
+        async with client_of(self.gateway) as http:
             return await http.post(self.client.path, json=self.client.body())
 
     def items(self, provider: str, blocks: str) -> tuple[list[Item], list[tuple[str, str]]]:

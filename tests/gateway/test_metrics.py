@@ -11,9 +11,9 @@ from typing import Any
 
 import anyio
 import pytest
+from gateway.gateway_clients import Silent, client_of
 from gateway.test_access import ANN, BOB
 from gateway.test_gateway_limits import QUESTION
-from gateway.test_operation import client_of
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamkit.calls import Usage
@@ -158,22 +158,13 @@ async def test_no_client_creates_series(tmp_path: Path) -> None:
 
 
 async def test_open_requests_are_a_gauge() -> None:
-    asked, ended = anyio.Event(), anyio.Event()
-
-    class Silent:
-        async def __aenter__(self) -> Any:
-            asked.set()
-            await ended.wait()
-            raise ConnectionError("no")
-
-        async def __aexit__(self, *_: object) -> None: ...
-
-    app = create(Upstream(provider="anthropic", ask=lambda request: Silent()))
+    silent = Silent()
+    app = create(silent.upstream)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask, app, QUESTION)
-        await asked.wait()
+        await silent.asked.wait()
         open_requests = (await samples(app))["open_requests",]
-        ended.set()
+        silent.ended.set()
     assert (open_requests, (await samples(app))["open_requests",]) == (1, 0)
 
 

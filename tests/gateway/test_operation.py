@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
-import httpx
 import pytest
+from gateway.gateway_clients import Silent, client_of
 from gateway.test_gateway_limits import QUESTION, gateway
 
-from streamkit.gateway import Gateway, GatewayLimits, MemoryStore, Upstream
+from streamkit.gateway import Gateway, GatewayLimits, MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -24,10 +24,6 @@ class BrokenStore(MemoryStore):
         if self.is_broken:
             raise ConnectionError("refused: password=secret")
         return await super().get(keys)
-
-
-def client_of(app: Any) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway")
 
 
 async def test_health_and_readiness_need_no_key_and_are_in_no_report() -> None:
@@ -86,27 +82,17 @@ async def test_a_gateway_that_nobody_has_started_is_ready_once_its_store_respond
 
 
 async def test_a_gateway_with_as_many_requests_as_it_may_have_is_not_ready() -> None:
-    asked, ended = anyio.Event(), anyio.Event()
-
-    class Silent:
-        async def __aenter__(self) -> Any:
-            asked.set()
-            await ended.wait()
-            raise ConnectionError("no")
-
-        async def __aexit__(self, *_: object) -> None: ...
-
-    upstream = Upstream(provider="anthropic", ask=lambda request: Silent())
-    app = Gateway(upstream, limits=GatewayLimits(requests=1), state_key="a key of sixteen bytes")
+    silent = Silent()
+    app = Gateway(silent.upstream, limits=GatewayLimits(requests=1), state_key="a key of sixteen bytes")
     async with anyio.create_task_group() as tasks, client_of(app) as client:
 
         async def ask() -> None:
             await client.post("/v1/messages", json=QUESTION)
 
         tasks.start_soon(ask)
-        await asked.wait()
+        await silent.asked.wait()
         full = await client.get("/ready")
-        ended.set()
+        silent.ended.set()
     async with client_of(app) as client:
         assert (await client.get("/ready")).status_code == 200
     assert full.status_code == 503
@@ -116,8 +102,7 @@ async def test_a_gateway_with_as_many_requests_as_it_may_have_is_not_ready() -> 
 async def test_the_paths_of_operation_are_those_below_a_mount_alone() -> None:
     """A model may be named ``health``, and another program may have the path."""
     app, _, _ = gateway(models={"health": "m"})
-    transport = httpx.ASGITransport(app, root_path="/llm")
-    async with client_of(app) as client, httpx.AsyncClient(transport=transport, base_url="http://gateway") as mounted:
+    async with client_of(app) as client, client_of(app, "/llm") as mounted:
         assert (await client.get("/v1/models/health")).json()["id"] == "health"
         assert (await client.get("/v1/health")).status_code == 404
         assert (await mounted.get("/llm/health")).json() == {"status": "ok"}

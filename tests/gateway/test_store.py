@@ -17,10 +17,10 @@ from gateway.redis_server import redis_server
 
 from streamkit.errors import UsageError
 from streamkit.gateway import Gateway, Upstream
+from streamkit.gateway.stores import open_store
 from streamkit.gateway.stores.database_store import DatabaseStore
 from streamkit.gateway.stores.redis_store import RedisStore
 from streamkit.gateway.stores.store import ENTRY_SIZE, MemoryStore, OwnEntries, Store, StoreUnavailable
-from streamkit.gateway.stores.store_address import open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from gateway.gateway_clients import CLIENTS, read_turn
+from gateway.gateway_clients import CLIENTS, client_of, read_turn
 from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import RecordedStream, recorded_streams
@@ -20,7 +20,7 @@ from streamkit import Turn, providers
 from streamkit.framing import framer_for
 from streamkit.framing.event_stream import encode_message
 from streamkit.gateway import Exchange, Gateway, Upstream, UpstreamRequest
-from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.contract.rendered import is_wrapped_state
 
 Json = dict[str, Any]
 #: What of a frame is written by the gateway, by the wire; the other fields are those of the upstream.
@@ -91,7 +91,7 @@ def relayed(
         body = {**body, "stream_options": {"include_usage": True}} if wire_of(provider) == "openai_chat" else body
         upstream = Upstream(provider=provider, ask=ask, models=models or {}, secrets=[HIDDEN])
         gateway = Gateway(upstream, observe=reports.append, state_key=b"k" * 32)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(gateway), base_url="http://gateway") as http:
+        async with client_of(gateway) as http:
             return await http.post(path or usual, json={**body, **fields})
 
     return anyio.run(post), requests[0], reports[0]

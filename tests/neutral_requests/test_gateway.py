@@ -33,7 +33,7 @@ from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.history import ReasoningBlock, ToolResponseBlock
 from streamkit.ids import canonical_tool_id
 from streamkit.providers import get
-from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.contract.rendered import is_wrapped_state
 from streamkit.providers.requests.request import Request
 
 Json = dict[str, Any]

@@ -17,7 +17,7 @@ from streamkit.gateway.translation.state_restorer import restore_state
 from streamkit.gateway.translation.state_text import UpstreamState, wrap_state
 from streamkit.history import ReasoningBlock, ToolResponseBlock
 from streamkit.providers import get
-from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.contract.rendered import is_wrapped_state
 
 Json = dict[str, Any]
 

@@ -1,9 +1,10 @@
 """What happens to each row at each other provider: found by writing the request there with and without it.
 
 `EXACT`: the same value is in the target's body. `TRANSLATED`: the body has it in another form. `WORDS`: the model reads
-a text in its place. `LEFT_OUT`: the body lacks it, and a sentence of the changes says so. `REFUSED`: so it does, and a
-strict gateway refuses the request, because its meaning would change. `DEFAULT`: the target does the same without a
-field. `LOST`: nothing says that it is missing.
+all of it as text. `LEFT_OUT`: the body lacks it, and a sentence of the changes says so. `REFUSED`: so it does, and a
+strict gateway refuses the request, because its meaning would change. `DESCRIBED`: so it does, and the model reads a
+text that names what is missing. `DEFAULT`: the target does the same without a field. `LOST`: nothing says that it is
+missing.
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ from typing import Any
 from request_table.sdk_types import Json
 from request_table.wires import BASES, WIRES, rows_of
 from streamkit import UsageError, parse_request, render_request
-from streamkit.gateway.strictness import meaning_changes
+from streamkit.values.request_changes import (
+    ChangeList,
+    Described,
+    InWords,
+    LeftOut,
+    Lost,
+    Translated,
+    changes_meaning,
+)
 
-EXACT, TRANSLATED, WORDS, DEFAULT = "exact", "translated", "words", "default"
+EXACT, TRANSLATED, WORDS, DESCRIBED, DEFAULT = "exact", "translated", "words", "described", "default"
 LEFT_OUT, REFUSED, LOST = "left out", "refused", "LOST"
 #: What needs no field elsewhere, by the last part of its path, and why.
 DEFAULTS = {
@@ -41,7 +50,7 @@ MODELS = {
     "cohere": "m",
     "ollama": "m",
 }
-_IN_WORDS = ("became text", "a text says so", "in the place of", "written into its text", "as text")
+_CLASSES = (Translated, InWords, LeftOut, Lost, Described)
 
 
 def statuses_of(client: str) -> dict[str, dict[str, str]]:
@@ -60,7 +69,7 @@ def statuses_of(client: str) -> dict[str, dict[str, str]]:
                 )
                 if path.endswith(tuple(DEFAULTS)):
                     status = DEFAULT
-                elif around in (LEFT_OUT, REFUSED, WORDS):
+                elif around in (LEFT_OUT, REFUSED, WORDS, DESCRIBED):
                     status = around  # what it is in is missing, too
                 elif path in SAID_WITH_THE_PART:
                     status = LEFT_OUT
@@ -70,10 +79,12 @@ def statuses_of(client: str) -> dict[str, dict[str, str]]:
 
 def written(body: Json, client: str, target: str) -> tuple[Json, list[str]]:
     """Return a client's request in the form of a target, as a gateway sends it, and the changes."""
-    changes: list[str] = []
+    changes = ChangeList()
     request = parse_request(body, client, model="m", stream=True, changes=changes)
     settings = {"model": MODELS[target]}
     result = render_request(request, target, settings=settings, unsupported="text", stream=True, changes=changes)
+    without_class = [change for change in changes if type(change) not in _CLASSES]
+    assert without_class == [], "a change is made with its class: request_changes"
     return result, changes
 
 
@@ -85,10 +96,10 @@ def observe(client: str, row: Json, plain_row: Json, target: str) -> tuple[str, 
     except UsageError as error:
         return REFUSED, [str(error)]
     sentences = [sentence for sentence in changes if sentence not in before]
-    if any(words in sentence for sentence in sentences for words in _IN_WORDS):
+    if meaning := [sentence for sentence in sentences if changes_meaning(sentence)]:
+        return (DESCRIBED if all(isinstance(each, Described) for each in meaning) else REFUSED), sentences
+    if any(isinstance(sentence, InWords) for sentence in sentences):
         return WORDS, sentences
-    if meaning_changes(sentences):
-        return REFUSED, sentences
     if body == plain:
         return (LEFT_OUT if sentences else LOST), sentences
     added = Counter(_leaves(body)) - Counter(_leaves(plain))

@@ -26,7 +26,10 @@ _NAMES = {
     "cohere": "Cohere",
     "ollama": "Ollama",
 }
-_SIGNS = {"exact": "=", "translated": "~", "words": "text", "default": "(=)", "left out": "-", "refused": "**no**"}
+_SIGNS = {
+    "exact": "=", "translated": "~", "words": "text", "described": "**text**", "default": "(=)", "left out": "-",
+    "refused": "**no**",
+}  # fmt: skip
 _INTRODUCTION = """# What arrives of a request
 
 Each documented field and part of the seven wires, from the types of their SDKs, at each other wire, as
@@ -37,7 +40,8 @@ has a sentence in `changes`.
 |---|---|
 | = | the same value, in the target's field |
 | ~ | in another form, or the nearest value that is accepted |
-| text | as a text that the model reads |
+| text | as a text that the model reads, with all of it |
+| **text** | left out, and a text for the model names it; a strict gateway refuses the request |
 | (=) | the target does the same without a field |
 | - | left out, and said; the meaning of the request is the same |
 | **no** | left out, and said; a [strict gateway](rules.md#a-strict-gateway) refuses the request |

@@ -156,7 +156,7 @@ class RoundContext:
     def changes(self) -> list[str]:
         """A sentence for each thing that rendering changed or left out; empty if nothing was rendered yet."""
         rendered: RenderedMessages | None = self.__dict__.get("_rendered_for_request", self.__dict__.get("rendered"))
-        return rendered.changes if rendered is not None and self.messages is None else []
+        return [*map(str, rendered.changes)] if rendered is not None and self.messages is None else []
 
     @property
     def render_options(self) -> RenderOptions:

@@ -207,7 +207,7 @@ def build_thread_update(
     added = [content for group in contents for content in group]
     if added and provider is not None and callbacks == _NO_CALLBACKS:
         rendered = _render(added, results, provider, callbacks, options)
-        warnings += [StreamWarning("content_changed", change) for change in dict.fromkeys(rendered.changes)]
+        warnings += [StreamWarning("content_changed", str(change)) for change in dict.fromkeys(rendered.changes)]
         return ThreadUpdate(rendered.messages, added, list(results), warnings)
     alternates = callbacks.call is not None and callbacks.batch is None and not stays_together
     messages: list[dict[str, Any]] = []
@@ -224,7 +224,7 @@ def build_thread_update(
         elif pair and provider is not None:  # without one the callbacks are complete, and text alone has no format
             rendered = _render(pair, group, provider, callbacks, options)
             messages += rendered.messages
-            changes += [change for change in rendered.changes if change not in changes]
+            changes += [str(change) for change in rendered.changes if change not in changes]
             options = msgspec.structs.replace(options, used_ids=options.used_ids | provider.call_ids(rendered.messages))
     warnings += [StreamWarning("content_changed", change) for change in changes]
     return ThreadUpdate(messages, added, list(results), warnings)

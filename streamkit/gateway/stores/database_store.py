@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -55,29 +55,11 @@ class DatabaseStore:
 
     async def get(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """Return the values of those keys that are stored, and start their time again."""
-        found: dict[str, bytes] = {}
-
-        def get(execute: Execute) -> None:
-            for part, places in _parts(keys):
-                query = f"SELECT key, value FROM streamkit_kept WHERE key IN ({places}) AND expires > {self._now}"  # noqa: S608
-                found.update((key, bytes(value)) for key, value in execute(query, part).fetchall())
-                self._renew(execute, part, places)
-
-        await self._run(get)
-        return found
+        return {key: bytes(value) for key, value in await self._renewed("key, value", keys)}
 
     async def renew(self, keys: Sequence[str]) -> set[str]:
         """Start the time of entries again; return the keys that are stored."""
-        found: set[str] = set()
-
-        def renew(execute: Execute) -> None:
-            for part, places in _parts(keys):
-                query = f"SELECT key FROM streamkit_kept WHERE key IN ({places}) AND expires > {self._now}"  # noqa: S608
-                found.update(key for (key,) in execute(query, part).fetchall())
-                self._renew(execute, part, places)
-
-        await self._run(renew)
-        return found
+        return {key for (key,) in await self._renewed("key", keys)}
 
     async def put(self, entries: Mapping[str, bytes]) -> None:
         """Store values, in place of earlier ones, and remove those above the limit that were not asked for longest."""
@@ -126,13 +108,23 @@ class DatabaseStore:
     def _now(self) -> str:
         return self._database.now
 
-    def _renew(self, execute: Execute, keys: tuple[str, ...], places: str) -> None:
+    async def _renewed(self, columns: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Start the time of entries again; return columns of those that are stored."""
+        found: list[tuple[Any, ...]] = []
         latest = self._seconds * (1 - _RENEWED_AFTER)
-        query = (
-            f"UPDATE streamkit_kept SET expires = {self._now} + ? WHERE key IN ({places}) AND expires > {self._now}"  # noqa: S608
-            f" AND expires < {self._now} + ?"
-        )
-        execute(query, (self._seconds, *keys, latest))
+
+        def renew(execute: Execute) -> None:
+            for start in range(0, len(keys), _MOST_KEYS):
+                part = tuple(keys[start : start + _MOST_KEYS])
+                known = f"key IN ({', '.join('?' * len(part))}) AND expires > {self._now}"
+                found.extend(execute(f"SELECT {columns} FROM streamkit_kept WHERE {known}", part).fetchall())  # noqa: S608
+                execute(
+                    f"UPDATE streamkit_kept SET expires = {self._now} + ? WHERE {known} AND expires < {self._now} + ?",  # noqa: S608
+                    (self._seconds, *part, latest),
+                )
+
+        await self._run(renew)
+        return found
 
     async def _run(self, work: Callable[[Execute], _Value]) -> _Value:
         """Do some work in a transaction, in a worker thread; return its result.
@@ -142,10 +134,3 @@ class DatabaseStore:
         """
         with anyio.fail_after(_SLOWEST):
             return await anyio.to_thread.run_sync(self._database.transact, work, abandon_on_cancel=True)
-
-
-def _parts(keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yield keys for one statement each, and its places for them."""
-    for start in range(0, len(keys), _MOST_KEYS):
-        part = tuple(keys[start : start + _MOST_KEYS])
-        yield part, ", ".join("?" * len(part))

@@ -8,13 +8,15 @@ received; and ``NAME.exchange.json``, the facts beside the two bodies (``Exchang
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from streamkit import providers
 from streamkit.errors import UnknownProvider
@@ -29,6 +31,7 @@ __all__ = [
     "ExchangeFacts",
     "ExchangeFolder",
     "read_facts",
+    "shared_fields",
 ]
 
 
@@ -70,7 +73,7 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
     disconnected: bool = False
     missing_parts: int = 0
     notes: list[str] = []
-    changes: list[str] = []
+    changes: Sequence[str] = []
 
     def seconds_since_1970(self, offset: float | None = 0.0) -> float | None:
         """Return the time of the request, or one after it; None if the facts do not have it.
@@ -79,6 +82,12 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
             offset: the seconds after the request.
         """
         return None if self.time is None or offset is None else self.time.timestamp() + offset
+
+
+def shared_fields(source: Struct, target: type[Struct]) -> dict[str, Any]:
+    """Return the fields that two of an exchange's structs have in common; the request is a file or a body."""
+    names = set(source.__struct_fields__) & set(target.__struct_fields__) - {"request"}
+    return {name: getattr(source, name) for name in names}
 
 
 def read_facts(file: Path) -> ExchangeFacts:
@@ -157,16 +166,7 @@ class _Files:
         self._base = folder / f"{moment:%Y%m%dT%H%M%S.%f}Z-{key:05d}"
         self._start = start
         self._response: StreamFile | None = None
-        self._facts = ExchangeFacts(
-            time=moment,
-            method=start.method,
-            path=start.path,
-            client=start.client,
-            provider=start.provider,
-            address=start.address,
-            model=start.model,
-            upstream_model=start.upstream_model,
-        )
+        self._facts = ExchangeFacts(time=moment, **shared_fields(start, ExchangeFacts))
         self._type = ""
 
     def write(self, copies: Copies) -> None:
@@ -202,10 +202,8 @@ class _Files:
     def _close(self, end: ExchangeEnd) -> None:
         if self._response is not None:
             self._response.close()
-        facts = self._facts
-        facts.seconds = round((end.at or 0.0) - self._started, 4)
-        facts.status, facts.error, facts.disconnected = end.status, end.error, end.disconnected
-        facts.request_id, facts.changes = end.request_id, list(end.changes)
+        seconds = round((end.at or 0.0) - self._started, 4)
+        facts = replace(self._facts, seconds=seconds, **shared_fields(end, ExchangeFacts))
         # A header may have bytes that are no text; aiohttp has them as surrogates.
         plain = replace_lone_surrogates(msgspec.to_builtins(facts, enc_hook=str))
         line = clean_json(msgspec.json.encode(plain), self._start.secrets)

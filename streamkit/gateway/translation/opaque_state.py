@@ -49,6 +49,7 @@ class StateCarrier:
         keeps_calls: ``kept`` is filled.
 
     Attributes:
+        keeps_calls: the same.
         kept: the complete calls so far, each with its state and that of the blocks before it; None without any.
     """
 
@@ -76,7 +77,7 @@ class StateCarrier:
         self._writes_blocks = provider.traits.call_state is None  # for the state of calls, which have no field for it
         self._joins_blocks = provider.traits.joins_blocks
         self._has_places = self._joins_blocks or provider.traits.calls_carry_reasoning or keeps_calls
-        self._keeps_calls = keeps_calls
+        self.keeps_calls: bool = keeps_calls
         self._takes_plain_reasoning = upstream.traits.plain_reasoning
         self._before: dict[int, list[UpstreamState]] = {}  # states for the next call that is kept, by choice
         self.kept: list[tuple[ToolCall, UpstreamState | None]] = []
@@ -149,7 +150,7 @@ class StateCarrier:
         kind = self._kinds.pop((event.choice, event.block), "text")
         has_state = event.signature is not None or bool(event.metadata)
         is_carried = has_state or (text and self._carries_plain_reasoning)
-        is_kept = self._keeps_calls and (is_carried or (text and self._takes_plain_reasoning))
+        is_kept = self.keeps_calls and (is_carried or (text and self._takes_plain_reasoning))
         if not is_carried and not is_kept:
             return event
         metadata = dict(event.metadata)
@@ -184,7 +185,7 @@ class StateCarrier:
         state = signatures if phase is None else {**signatures, _PHASE: phase}
         if state:
             kept = UpstreamState(self._origin, "text", {"number": number}, state)
-            if self._keeps_calls:
+            if self.keeps_calls:
                 self._before.setdefault(event.choice, []).append(kept)
             if self._traits.calls_carry_reasoning:
                 self._held.setdefault(event.choice, []).append(kept)
@@ -216,7 +217,7 @@ class StateCarrier:
 
     def _carry_call(self, event: ToolCallReady) -> ToolCallReady:
         call = event.call
-        if self._keeps_calls and call.state == "complete":
+        if self.keeps_calls and call.state == "complete":
             earlier = self._before.pop(event.choice, [])
             has_state = bool(earlier or self._state_of(call))
             self.kept.append((call, self._call_state(call, earlier) if has_state else None))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from streamkit.events import (
     Event,
@@ -104,8 +105,10 @@ class PassedCalls:
 
     def _calls(self, rest: Sequence[Event]) -> Iterator[Event]:
         for event in self._events:
-            yield event
-            if isinstance(event, ToolCallStart):
+            if not isinstance(event, ToolCallStart):
+                yield event
+            else:  # a custom call was passed on without an object around its text, and gets none around the rest
+                yield structs.replace(event, call=structs.replace(event.call, kind="function"))
                 deltas = (each for each in rest if isinstance(each, ToolCallDelta) and each.call.id == event.call.id)
                 later = "".join([each.arguments_delta for each in deltas])
                 text = self._turn.call(event.call.id).arguments_text.removesuffix(later)

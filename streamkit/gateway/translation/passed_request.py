@@ -13,6 +13,7 @@ from typing import Any
 from streamkit.history.repair import HistoryCheck
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.request import Request
+from streamkit.values.request_changes import ChangeList
 
 __all__ = ["pass_request"]
 
@@ -28,7 +29,7 @@ def pass_request(
     render: Callable[..., Json],
     model: str,
     provider: Provider,
-    changes: list[str],
+    changes: ChangeList,
 ) -> Json:
     """Return the body of a client for an upstream of its dialect.
 
@@ -42,7 +43,7 @@ def pass_request(
         changes: the sentences for what ``given`` lacks of the body; it has those for what the upstream does not get.
     """
     is_regular = HistoryCheck().accepts(wanted.contents, is_end=True)
-    report: list[str] = []
+    report = ChangeList()
     before = after = render(wanted, settings={"model": model}, changes=report)
     if wanted is not given or not is_regular or model != given.settings.model:
         before = render(given, repair=False, settings=None, changes=[])

@@ -16,8 +16,9 @@ import msgspec
 
 from streamkit.gateway.translation.state_text import StateReader, StateSettings, UpstreamState
 from streamkit.history import Block, Content, OpaqueBlock, ReasoningBlock, TextBlock, ToolCallBlock
-from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.contract.rendered import is_wrapped_state
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import RequestChange
 
 __all__ = ["restore_state", "wrapped_states"]
 
@@ -33,7 +34,7 @@ _StatefulBlock = TypeVar("_StatefulBlock", ReasoningBlock, TextBlock, ToolCallBl
 def restore_state(
     contents: Sequence[Content],
     settings: StateSettings,
-    changes: list[str] | None = None,
+    changes: list[RequestChange] | None = None,
     stored: Mapping[tuple[int, int], str] | None = None,
 ) -> list[Content]:
     """Return a client's conversation with the state of the upstream in its place again.

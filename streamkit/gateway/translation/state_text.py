@@ -22,8 +22,9 @@ import msgspec
 
 from streamkit.errors import UsageError
 from streamkit.json_text import to_valid_json
-from streamkit.providers.contract.carried_state import MARKED_BYTES, is_wrapped_state
+from streamkit.providers.contract.rendered import MARKED_BYTES, is_wrapped_state
 from streamkit.providers.writing.encoding import encode_json
+from streamkit.values.request_changes import LeftOut, RequestChange
 from streamkit.values.signatures import is_signed, sign
 
 __all__ = ["MOST_STATES", "StateReader", "StateSettings", "UpstreamState", "wrap_state"]
@@ -32,7 +33,7 @@ _SIGNATURE_SIZE = 16
 _SHORTEST_KEY = 16  # bytes
 #: Texts of one request that are read; a conversation of a thousand rounds has a few thousand.
 MOST_STATES = 10_000
-_NOT_OURS = (
+_NOT_OURS = LeftOut(
     "opaque state of earlier responses was left out: it came back damaged, or was signed with a key that this gateway"
     " does not have"
 )
@@ -110,11 +111,11 @@ class StateReader:
         self._settings = settings
         self._bytes_left = settings.limit
         self._texts_left = MOST_STATES
-        self._too_much = (
+        self._too_much = LeftOut(
             f"opaque state of earlier responses was left out: a request may have {settings.limit} bytes of it, in"
             f" {MOST_STATES} texts"
         )
-        self.changes: dict[str, None] = {}
+        self.changes: dict[RequestChange, None] = {}
 
     def read(self, text: str) -> UpstreamState | None:
         """Return the state that a text contains; None if it is not this gateway's, or above the limit."""

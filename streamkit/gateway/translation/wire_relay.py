@@ -82,10 +82,8 @@ class WireRelay:
         usage_chunk: bool,
         is_whole: bool,
     ) -> None:
-        self._turn = turn
+        self._turn, self._provider, self._writer = turn, provider, writer
         self._is_whole = is_whole
-        self._provider = provider
-        self._writer = writer
         self._traits = writer.traits
         self._places = places = cast("WirePlaces", writer.places)
         self._wrap = wrap
@@ -125,8 +123,9 @@ class WireRelay:
         if self._is_whole:
             return b"", events
         frames, self._provider.frames = self._provider.frames, []
-        if not self._has_begun and not self._is_stream():
-            self._is_translated = True
+        if not self._has_begun:
+            body, expected = self._turn._body, type(framer_for(self._provider.traits.framing, limit=1))
+            self._is_translated |= body is None or type(body.framer) is not expected
         if self._is_translated:
             return b"", events
         self._has_begun, is_plain = True, not frames
@@ -212,11 +211,6 @@ class WireRelay:
         again.close()
         return data if _substance(again) == _substance(self._turn) else None
 
-    def _is_stream(self) -> bool:
-        body = self._turn._body
-        expected = type(framer_for(self._provider.traits.framing, limit=1))
-        return body is not None and type(body.framer) is expected
-
     # ------------------------------------------------------------ frames
 
     def _pass_on(self, frame: Frame) -> Iterator[bytes]:
@@ -225,14 +219,15 @@ class WireRelay:
             return  # the error comes instead
         chunk: Any = None
         self._plain_change = None if self._places.item_id else (b"", b"")
-        is_content, has_calls, has_usage = False, False, False
+        is_content = has_calls = has_usage = is_finish = False
         for event in events:
             has_calls = has_calls or isinstance(event, (ToolCallStart, ToolCallDelta))
             has_usage = has_usage or isinstance(event, UsageReport)
             is_content = is_content or event.__class__ not in _NO_CONTENT
-        is_finish = False
         if self._places.item_id:
-            payload = self._replace_ids(self._written_item_id, payload)
+            payload = self._replace_ids(
+                lambda found: found[1] + self._item_id(found[2].decode(errors="replace")).encode(), payload
+            )
             has_calls = False  # they are in items
         if has_calls or (has_usage and not self._usage_chunk) or self._has_mark(payload):
             chunk = _decode(payload)
@@ -365,9 +360,6 @@ class WireRelay:
             self._items[item["id"]] = item
             is_changed = True
         return is_changed
-
-    def _written_item_id(self, found: re.Match[bytes]) -> bytes:
-        return found[1] + self._item_id(found[2].decode(errors="replace")).encode()
 
     def _item_id(self, raw_id: str) -> str:
         written = self._item_ids.get(raw_id)

@@ -15,6 +15,7 @@ from streamkit.history.tool_results import decode_text_file, result_parts
 from streamkit.providers.anthropic.schema import Json
 from streamkit.providers.rendering.media import convert_or_describe
 from streamkit.values.media import is_base64, is_url, normalize_data, parse_data_url, quote_source, to_data_url
+from streamkit.values.request_changes import RequestChange
 
 __all__ = ["OWN_MEDIA_FIELDS", "document", "media_block", "result_content"]
 
@@ -37,7 +38,7 @@ _RESULT_BLOCK_FIELDS = {
 }
 
 
-def result_content(value: Any, changes: list[str]) -> list[Json] | None:
+def result_content(value: Any, changes: list[RequestChange]) -> list[Json] | None:
     """Return a result that is a list of parts as blocks, None if it is text or data.
 
     Args:

@@ -33,13 +33,13 @@ from streamkit.providers.anthropic.requests import STRICT, output_fields, render
 from streamkit.providers.anthropic.schema import SYSTEM_MESSAGE_FIELDS, Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.rendering.block_renderer import BlockRenderer
-from streamkit.providers.rendering.message_renderer import cache_mark
 from streamkit.providers.requests.body_fields import merge_fields
-from streamkit.providers.requests.request import MOST_CACHE_MARKS
+from streamkit.providers.requests.request import MOST_CACHE_MARKS, cache_mark
 from streamkit.providers.requests.strict import strict_output
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import LeftOut, Lost
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -148,7 +148,7 @@ class AnthropicRenderer(BlockRenderer):
                 else:
                     blocks += self.own_parts(block)  # such as the addition of a tool
             else:
-                self.report(f"a block of type {block.type!r} in a system message was left out")
+                self.report(Lost(f"a block of type {block.type!r} in a system message was left out"))
         fields = {name: metadata[name] for name in SYSTEM_MESSAGE_FIELDS if metadata.get(name)}
         if not blocks and "output_config" not in fields:
             return  # "A message with neither content nor output_config fields is rejected" (BetaSystemMessageParam)
@@ -175,7 +175,8 @@ class AnthropicRenderer(BlockRenderer):
                 system[position]["cache_control"] = {"type": "ephemeral", **mark}
             self.request_fields["system"] = system
         if (system or self.marked_messages) and self.drop_first_marks(system):
-            self.report(f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request")
+            sentence = f"the first cache marks were left out: Anthropic accepts {MOST_CACHE_MARKS} in a request"
+            self.report(LeftOut(sentence))
         self.strip_last_text()  # "messages: final assistant content cannot end with trailing whitespace"
         self.begin_with_user_text()
 
@@ -189,7 +190,7 @@ class AnthropicRenderer(BlockRenderer):
         """Return the blocks with ``cache_control`` on the last, unless it is thinking, which cannot have one."""
         last = parts[-1]
         if last.get("type") in _UNMARKED_BLOCKS:
-            self.report("a cache mark on thinking was left out: Anthropic accepts none there")
+            self.report(LeftOut("a cache mark on thinking was left out: Anthropic accepts none there"))
             return parts
         return [*parts[:-1], {**last, "cache_control": {"type": "ephemeral", **mark}}]
 
@@ -209,11 +210,11 @@ class AnthropicRenderer(BlockRenderer):
         """Return text with its citations as a ``text`` block; none for a refusal's explanation or blank text."""
         parts = super().text_parts(block)  # "messages: text content blocks must contain non-whitespace text"
         if not parts and block.metadata.get("citations"):
-            self.report("citations without text were left out: Anthropic refuses a blank text")
+            self.report(LeftOut("citations without text were left out: Anthropic refuses a blank text"))
         if not parts or not self.is_from_target(block):
             return parts
         if block.metadata.get("refusal"):
-            self.report("the explanation of a refusal was left out: its author is the provider, not the model")
+            self.report(Lost("the explanation of a refusal was left out: its author is the provider, not the model"))
             return []
         citations = self.own_state(block, "citations")  # those of a search contain encrypted references
         if citations:

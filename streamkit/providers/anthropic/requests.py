@@ -31,6 +31,7 @@ from streamkit.providers.requests.tools import (
 )
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
+from streamkit.values.request_changes import LeftOut
 
 __all__ = [
     "STRICT",
@@ -152,7 +153,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     thinking = take_thinking(writer, limit)
     if thinking is not NO_THINKING:
         if refusal := _refuses_thinking(writer.body, thinking):
-            writer.report(f"reasoning was left out of this request: {refusal}")
+            writer.report(LeftOut(f"reasoning was left out of this request: {refusal}"))
             thinking = Thinking(None, thinking.effort)
         if thinking.field is not None:
             writer.put(thinking.field, "thinking")

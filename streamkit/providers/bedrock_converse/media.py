@@ -18,6 +18,7 @@ from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.rendering.media import convert_or_describe
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.values.media import is_url, normalize_data, parse_data_url, quote_source, to_data_url
+from streamkit.values.request_changes import RequestChange
 
 __all__ = ["media_part", "parse_media_part", "result_content"]
 
@@ -80,7 +81,7 @@ def parse_media_part(part: Json) -> ImageBlock | FileBlock | None:
     return None
 
 
-def result_content(value: Any, changes: list[str]) -> list[Json]:
+def result_content(value: Any, changes: list[RequestChange]) -> list[Json]:
     """Return a tool's result as the content of a ``toolResult``: never empty and never blank, as both are refused.
 
     ``json`` must be an object (sigoden/aichat#1542), so a list or a number is sent as text.
@@ -99,7 +100,7 @@ def result_content(value: Any, changes: list[str]) -> list[Json]:
     return content or [{"text": "(no output)"}]  # NousResearch/hermes-agent#55092
 
 
-def _result_items(value: list[Any], changes: list[str]) -> list[Json | str] | None:
+def _result_items(value: list[Any], changes: list[RequestChange]) -> list[Json | str] | None:
     """Return the parts of a result, texts as text; None if it is data."""
     items: list[Json | str] = []
     for item in value:

@@ -40,11 +40,11 @@ from streamkit.providers.bedrock_converse.requests import (
 from streamkit.providers.bedrock_converse.schema import Json
 from streamkit.providers.provider import RenderedMessages, RenderOptions, ToolChoice, Traits
 from streamkit.providers.rendering.block_renderer import BlockRenderer
-from streamkit.providers.rendering.message_renderer import cache_mark
 from streamkit.providers.requests.body_fields import merge_fields
-from streamkit.providers.requests.request import MOST_CACHE_MARKS
+from streamkit.providers.requests.request import MOST_CACHE_MARKS, cache_mark
 from streamkit.providers.requests.strict import strict_output
 from streamkit.tools.definition import OfferedTool
+from streamkit.values.request_changes import LeftOut, Lost, Translated
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -88,7 +88,8 @@ def build_request(
 
     client_tools, system_tools = _called_tools(rendered.messages)
     if tool_choice == "none" and tools and client_tools:
-        rendered.report("the tool choice 'none' was left out: Converse has none, and needs the tools for earlier calls")
+        sentence = "the tool choice 'none' was left out: Converse has none, and needs the tools for earlier calls"
+        rendered.report(Lost(sentence))
     elif tool_choice == "none":
         tools = ()
     specs = render_tools(tools, most_marks=most_marks)
@@ -140,7 +141,7 @@ class ConverseRenderer(BlockRenderer):
         metadata = content.metadata
         is_message = metadata.get("in_messages") is True and metadata.get("provider") == self.traits.name
         if self.messages and not is_message:
-            self.report("a system message from within the conversation was moved to the system text")
+            self.report(Lost("a system message from within the conversation was moved to the system text"))
         parts: list[Json] = []
         for block in content.blocks:
             added: list[Json] = []
@@ -149,7 +150,7 @@ class ConverseRenderer(BlockRenderer):
             elif isinstance(block, OpaqueBlock):
                 added = self.own_parts(block)
             else:
-                self.report(f"a block of type {block.type!r} in a system message was left out")
+                self.report(Lost(f"a block of type {block.type!r} in a system message was left out"))
             if added and (mark := cache_mark(block)) is not None:
                 added = self.mark_parts(added, mark)
             parts += added
@@ -166,7 +167,8 @@ class ConverseRenderer(BlockRenderer):
         self._drop_reasoning_message()
         self.close_messages(len(self.messages))
         if self.drop_first_marks(self._system):
-            self.report(f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request")
+            sentence = f"the first cache marks were left out: Bedrock accepts {MOST_CACHE_MARKS} in a request"
+            self.report(LeftOut(sentence))
         self.strip_last_text()
         self.begin_with_user_text()
 
@@ -184,7 +186,8 @@ class ConverseRenderer(BlockRenderer):
     def _drop_reasoning_message(self) -> None:
         if self._has_reasoning_message():
             del self.messages[-1], self.members[-1]
-            self.report("a response with reasoning only was left out: the model would take it for a prefilled response")
+            sentence = "a response with reasoning only was left out: the model would take it for a prefilled response"
+            self.report(LeftOut(sentence))
 
     def close_messages(self, stop: int) -> None:
         """Give messages their final form; not the one before a message that may be left out, which goes on then."""
@@ -213,7 +216,7 @@ class ConverseRenderer(BlockRenderer):
         late = {index for index, part in enumerate(parts) if index > first and (_is_text(part) or index > last)}
         if not late:
             return parts
-        self.report("parts after a call in the same message were moved before it")
+        self.report(Translated("parts after a call in the same message were moved before it"))
         others = [part for index, part in enumerate(parts) if index >= first and index not in late]
         return [*parts[:first], *(parts[index] for index in sorted(late)), *others]
 
@@ -228,14 +231,15 @@ class ConverseRenderer(BlockRenderer):
                 parts[position] = {**part, "toolResult": {**result, "content": content}}
         if any("document" in part for part in parts) and not any("text" in part for part in parts):
             parts.append({"text": "(see the document)"})
-            self.report("a text was added to a message with a document: the API requires one")
+            self.report(Translated("a text was added to a message with a document: the API requires one"))
 
     # ------------------------------------------------------------ one block
 
     def mark_parts(self, parts: list[Json], mark: CacheMark) -> list[Json]:
         """Return the parts and a ``cachePoint`` after them, except after reasoning and calls."""
         if "reasoningContent" in parts[-1] or _is_client_call(parts[-1]):
-            self.report("a cache mark on reasoning or a call was left out: nothing may follow these on Bedrock")
+            sentence = "a cache mark on reasoning or a call was left out: nothing may follow these on Bedrock"
+            self.report(LeftOut(sentence))
             return parts
         return [*parts, cache_point(mark)]
 

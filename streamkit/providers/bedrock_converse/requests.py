@@ -35,6 +35,7 @@ from streamkit.providers.requests.tools import further_fields, outer_fields, rea
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import LeftOut
 
 __all__ = [
     "STRICT",
@@ -197,7 +198,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     limit = writer.write_limit()
     thinking = take_thinking(writer, limit)
     if refusal := _refuses_thinking(writer.body, thinking):
-        writer.report(f"reasoning was left out of this request: {refusal}")
+        writer.report(LeftOut(f"reasoning was left out of this request: {refusal}"))
         thinking = Thinking(None, thinking.effort)
     is_known = writer.facts.source != "" or not writer.is_foreign
     if is_known and not thinking.is_on and (top_k := writer.take("top_k")) is not None:
@@ -207,7 +208,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         if thinking.is_on:
             omit_sampling(writer)
     elif thinking.field is not None:
-        writer.report("reasoning was left out: its form is not known for this model")
+        writer.report(LeftOut("reasoning was left out: its form is not known for this model"))
     if thinking.effort is not None:
         writer.put(thinking.effort, "outputConfig", "effort")
     writer.write_output_format(output_fields, STRICT)

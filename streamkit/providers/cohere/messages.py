@@ -41,6 +41,7 @@ from streamkit.providers.requests.strict import strict_output_if_possible
 from streamkit.providers.writing.encoding import data_as_json
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import is_url, quote_source, to_data_url
+from streamkit.values.request_changes import LeftOut
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -133,7 +134,7 @@ class CohereRenderer(RoleRenderer[Traits]):
         plan, parts = self._plan_and_parts(blocks, has_calls=bool(calls))
         if not calls and not any(part["type"] == "text" for part in parts):
             if blocks:
-                self.changes.append("left out an assistant message: it has neither text nor calls")
+                self.changes.append(LeftOut("left out an assistant message: it has neither text nor calls"))
             return
         message: Json = {"role": "assistant"}
         if plan:

@@ -27,6 +27,7 @@ from streamkit.providers.requests.tools import (
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import Translated
 
 __all__ = [
     "STRICT",
@@ -135,7 +136,7 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
         is_exact, wanted = budget is not None and not writer.is_foreign, budget
         if effort and budget is None:
             wanted = budget = budget_for(effort)
-            writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+            writer.report(Translated(f"the reasoning effort {effort!r} became a budget of {budget} tokens"))
         if budget is not None and not is_exact:
             budget = writer.fitting_budget(budget, most, is_exact=False)
         limit = {} if budget is None else {"token_budget": budget}

@@ -1,6 +1,7 @@
 """What a rendering depends on and returns, and the origin of a block: which model at which endpoint made it.
 
 `RenderOptions` is what a renderer depends on besides the conversation, `RenderedMessages` what it returns.
+`is_wrapped_state` recognizes the opaque state of an upstream that a gateway has put into the field of a client.
 
 Opaque state (signatures, encrypted reasoning, item ids) is valid only at its origin. A request with the state of
 another one is refused: "Invalid `signature` in `thinking` block" after another model (vybestack/llxprt-code#2335,
@@ -16,19 +17,25 @@ models and endpoints is passed by its traits.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from streamkit.values.request_changes import RequestChange
+
 __all__ = [
+    "MARKED_BYTES",
     "ORIGIN_FIELDS",
+    "STATE_MARK",
     "IdPolicy",
     "RenderOptions",
     "RenderedMessages",
     "ToolChoice",
     "is_same_endpoint",
     "is_same_model",
+    "is_wrapped_state",
     "models_of",
     "normalize_endpoint",
     "origin_metadata",
@@ -49,7 +56,7 @@ class RenderedMessages(Struct):
     #: further fields of a request's body that depend on the conversation
     request_fields: dict[str, Any] = field(default_factory=dict)
     #: a sentence for each thing that was changed or left out because the target cannot carry it
-    changes: list[str] = field(default_factory=list)
+    changes: list[RequestChange] = field(default_factory=list)
     model: str | None = None  #: the model that is requested; None if it is not known
 
     @property
@@ -69,10 +76,10 @@ class RenderedMessages(Struct):
             stop = spans[-1][1]
         return spans
 
-    def report(self, sentence: str) -> None:
+    def report(self, change: RequestChange) -> None:
         """Record a change, unless it was recorded already."""
-        if sentence not in self.changes:
-            self.changes.append(sentence)
+        if change not in self.changes:
+            self.changes.append(change)
 
 
 #: ``origin``: a call that is sent back to its provider keeps that provider's own id, if it is legal and unique.
@@ -90,6 +97,11 @@ _SECRET_END = re.compile(r"[?#].*", re.DOTALL)
 # scheme, host (also an IPv6 address in brackets), port and path; a name and password before the host are not captured
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(?:[^/]*@)?(\[[^\]/]*\]|[^/:@\[\]]+)(?::(\d*))?(/.*)?", re.DOTALL)
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+#: The beginning of carried state (`gateway.translation.state_text`): 18 bytes, so that its base64 has a beginning, too.
+MARKED_BYTES: Final = b"streamkit-state-1:"
+STATE_MARK: Final = b64encode(MARKED_BYTES).decode()
 
 
 class RenderOptions(Struct, frozen=True):
@@ -167,3 +179,8 @@ def normalize_endpoint(endpoint: str) -> str:
     scheme = scheme.lower()
     suffix = "" if not port or _DEFAULT_PORTS.get(scheme) == port else f":{port}"
     return f"{scheme}://{host.lower()}{suffix}{(path or '').rstrip('/')}"
+
+
+def is_wrapped_state(value: Any) -> bool:
+    """Return True if a value is a text that begins as all carried state does, also if it is damaged or forged."""
+    return isinstance(value, str) and value.startswith(STATE_MARK)

@@ -31,6 +31,7 @@ from streamkit.providers.provider import Traits
 from streamkit.providers.rendering.media import join_text_and_media
 from streamkit.values.json_data import copy_with
 from streamkit.values.media import to_data_url, to_standard_base64
+from streamkit.values.request_changes import Lost
 
 __all__ = ["parse_messages"]
 
@@ -160,7 +161,7 @@ def _read_result(builder: ContentBuilder, function_response: dict[str, Any]) -> 
     media: list[ImageBlock | FileBlock] = []
     for part in as_list(function_response.get("parts")):
         if (block := _media(part)) is None:
-            builder.report("left out a part of a result: it is neither inline data nor the address of a file")
+            builder.report(Lost("left out a part of a result: it is neither inline data nor the address of a file"))
             continue
         builder.report_unread(part, _MEDIA_FIELDS, "a part of a result")
         media.append(block)

@@ -67,6 +67,7 @@ from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_
 from streamkit.providers.requests.strict import plain_output
 from streamkit.tools.definition import OfferedTool
 from streamkit.values.media import is_base64, to_standard_base64
+from streamkit.values.request_changes import LeftOut, Lost
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -198,7 +199,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             return [_Part({**self._media(block), **self._fields(block)})]
         if isinstance(block, OpaqueBlock) and (parts := self._own_parts(block)):
             return parts
-        self.report(f"a block of type {block.type!r} in a user message was left out")
+        self.report(Lost(f"a block of type {block.type!r} in a user message was left out"))
         return []
 
     def _media(self, block: Media) -> Json:
@@ -264,7 +265,8 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             if signature:
                 return [_signed({"text": block.text, "thought": True, **self._fields(block)}, signature)]
             if self.is_own(block) or not self.is_from_target(block):  # else the signature was reported
-                self.report("reasoning without a signature of Gemini's was left out: only signed parts need to go back")
+                sentence = "reasoning without a signature of Gemini's was left out: only signed parts need to go back"
+                self.report(LeftOut(sentence))
             return []
         if parts := self._own_parts(block):
             return parts
@@ -276,7 +278,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             else f"a block of type {block.type!r}"
         )
         reason = "it is malformed" if self.is_own(block) else self.reason_not_own(block)
-        self.report(f"{label} was left out: {reason}")
+        self.report(Lost(f"{label} was left out: {reason}"))
         return []
 
     def _own_parts(self, block: Block) -> list[_Part]:
@@ -296,7 +298,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
             is_sendable = not signature or self._is_sendable(signature)
             parts.append(_Part(raw if is_sendable else {name: raw[name] for name in raw if name != SIGNATURE}))
         if parts and len(parts) < len(raw_parts):
-            self.report("a malformed part of a tool of the provider's was left out")
+            self.report(Lost("a malformed part of a tool of the provider's was left out"))
         return parts
 
     def _call_part(self, block: ToolCallBlock, signature: str | None) -> _Part:
@@ -339,7 +341,7 @@ class GeminiRenderer(AlternatingRenderer[Traits]):
         """Return True for base64; report any other signature, which the API refuses (400 "Base64 decoding failed")."""
         if is_base64(to_standard_base64(signature)):
             return True
-        self.report("a thought signature was left out: it is no base64, so Gemini refuses it")
+        self.report(LeftOut("a thought signature was left out: it is no base64, so Gemini refuses it"))
         return False
 
 

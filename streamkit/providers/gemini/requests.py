@@ -35,6 +35,7 @@ from streamkit.providers.requests.tools import (
 from streamkit.tools import StrictProfile
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import LeftOut, Translated
 
 __all__ = [
     "STRICT",
@@ -227,17 +228,17 @@ def _write_reasoning(writer: SettingsWriter, limit: int | None) -> None:
     is_wanted = mode == "auto" or effort is not None or budget is not None
     if form == "none":
         if effort or budget:
-            writer.report("reasoning was left out: the model has none")
+            writer.report(LeftOut("reasoning was left out: the model has none"))
         return
     if mode == "off" and writer.facts.reasoning_is_optional:
         writer.put(_OFF, *_THINKING, "thinkingBudget")
     elif mode == "off":
-        writer.report("reasoning was not turned off: the model always reasons")
+        writer.report(LeftOut("reasoning was not turned off: the model always reasons"))
     elif form == "budget":
         _write_budget(writer, mode, effort, budget, limit)
     elif form == "effort" and budget is not None:
         level = effort or effort_for(budget)
-        writer.report(f"the reasoning budget of {budget} tokens became the level {level!r}")
+        writer.report(Translated(f"the reasoning budget of {budget} tokens became the level {level!r}"))
         _put_level(writer, level)
     elif effort:
         _put_level(writer, effort)
@@ -255,14 +256,15 @@ def _write_budget(
     is_exact = budget is not None and not writer.is_foreign
     if budget is None and effort:
         budget = budget_for(effort)
-        writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+        writer.report(Translated(f"the reasoning effort {effort!r} became a budget of {budget} tokens"))
     if budget is None:
         if mode == "auto":
             writer.put(_DYNAMIC, *_THINKING, "thinkingBudget")
         return
     most = writer.facts.max_budget
     if most is not None and budget > most:
-        writer.report(f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model")
+        sentence = f"the reasoning budget was changed from {budget} to {most} tokens, the most of the model"
+        writer.report(Translated(sentence))
         budget = most
     fitting = budget if is_exact else writer.fitting_budget(budget, limit, is_exact=False)
     if fitting is None and not writer.facts.reasoning_is_optional:

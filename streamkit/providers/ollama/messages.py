@@ -41,6 +41,7 @@ from streamkit.providers.requests.strict import plain_output
 from streamkit.providers.requests.tools import select_tools
 from streamkit.tools.definition import OfferedTool, ToolDefinition
 from streamkit.values.media import normalize_data, parse_data_url, quote_source
+from streamkit.values.request_changes import LeftOut, Lost
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -72,10 +73,10 @@ def build_request(
     """
     offered, mode = select_tools(tool_choice, tools)
     if mode == "required":
-        rendered.report("that a tool must be called was left out: Ollama has no tool choice")
+        rendered.report(Lost("that a tool must be called was left out: Ollama has no tool choice"))
     body: Json = {traits.messages_field: rendered.messages}
     if any(isinstance(tool, ToolDefinition) and tool.strict for tool in offered):
-        rendered.report("tools are not strict in this request: Ollama has no strict mode")
+        rendered.report(Lost("tools are not strict in this request: Ollama has no strict mode"))
     if offered and mode != "none":
         body["tools"] = render_tools(offered)
     if output is not None:
@@ -164,7 +165,7 @@ class OllamaRenderer(RoleRenderer[Traits]):
         text = _join_texts(texts)
         if not (text or calls or images):
             if blocks:
-                self.changes.append("left out an assistant message: it has neither text nor calls")
+                self.changes.append(LeftOut("left out an assistant message: it has neither text nor calls"))
             return
         message: Json = {"role": "assistant", "content": text}
         if thinking:

@@ -19,6 +19,7 @@ from streamkit.providers.requests.body_fields import (
 from streamkit.providers.requests.request import OutputFormat
 from streamkit.providers.requests.tools import further_fields, outer_fields, read_function_tool, read_tool_list
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
+from streamkit.values.request_changes import LeftOut
 
 __all__ = [
     "output_fields",
@@ -94,7 +95,8 @@ def write_settings(writer: SettingsWriter, traits: Traits) -> None:
     elif mode == "auto" or effort:
         if writer.is_foreign and writer.facts.reasoning == "any":
             # "... does not support thinking" with status 400 (ollama/ollama#10725); those that do, think by default
-            writer.report("reasoning was not requested: models without it refuse the field, others reason by default")
+            sentence = "reasoning was not requested: models without it refuse the field, others reason by default"
+            writer.report(LeftOut(sentence))
         else:
             writer.put(True, "think")
     writer.write_output_format(output_fields)

@@ -17,7 +17,7 @@ from typing import Any
 from streamkit.calls import CallKind
 from streamkit.events import NormalizedToolChunk, ReasoningKind
 from streamkit.ids import normalize_index
-from streamkit.providers.contract.carried_state import is_wrapped_state
+from streamkit.providers.contract.rendered import is_wrapped_state
 from streamkit.providers.contract.sink import ChoiceSink
 from streamkit.providers.decoding.decoding import as_text, compact_json
 from streamkit.providers.openai_chat.schema import CallDelta, Delta
@@ -101,6 +101,8 @@ def read_content_parts(choice: ChoiceSink, content: Any) -> list[Any]:
     others: list[Any] = []
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
+        if not part:
+            continue  # an empty one would take 130 times its memory as a block
         if part.__class__ is str:
             choice.text(part)
         elif kind in ("text", "output_text") and isinstance(part.get("text"), str):
@@ -114,8 +116,10 @@ def read_content_parts(choice: ChoiceSink, content: Any) -> list[Any]:
             choice.refusal(part["refusal"])
         elif kind == "reference":
             choice.citation(part)
-        elif part:  # an empty one would take 130 times its memory as a block, and ``true`` 70 times
-            choice.provider_block(part) if isinstance(part, dict) else others.append(part)
+        elif isinstance(part, dict):
+            choice.provider_block(part)
+        else:  # as a block ``true`` would take 70 times its memory
+            others.append(part)
     return others
 
 

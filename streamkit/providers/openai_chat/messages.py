@@ -53,12 +53,13 @@ from streamkit.providers.rendering.media import (
     result_text,
     split_text_and_media,
 )
-from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, cache_mark, invalid_arguments
+from streamkit.providers.rendering.message_renderer import Json, RoleRenderer, invalid_arguments
 from streamkit.providers.requests.models.gemini import SKIP_SIGNATURE, requires_signature
-from streamkit.providers.requests.request import MOST_CACHE_MARKS
+from streamkit.providers.requests.request import MOST_CACHE_MARKS, cache_mark
 from streamkit.providers.writing.encoding import data_as_json, text_or_json
 from streamkit.values.json_data import copy_with
 from streamkit.values.media import is_base64, to_standard_base64
+from streamkit.values.request_changes import InWords, LeftOut, Lost, Translated
 
 __all__ = ["build_request", "convert_media", "create_renderer"]
 
@@ -98,7 +99,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
         separator, messages = self.traits.messages.separator_text, self.messages
         if separator and message["role"] == "user" and messages and messages[-1]["role"] == "tool":
             self.append({"role": "assistant", "content": separator})
-            self.changes.append("added an assistant message between a tool's result and a person's message")
+            self.changes.append(Translated("added an assistant message between a tool's result and a person's message"))
         self.append(message)
 
     def finish(self) -> None:
@@ -115,11 +116,11 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             members = self.members.pop()
             self.push({**last, "role": "user"})
             self.members[-1] = members
-            self.changes.append("the last message, a system message, was sent as a person's")
+            self.changes.append(Lost("the last message, a system message, was sent as a person's"))
         if self.traits.cache_marks:
             self.close_messages(len(self.messages))
             if self.drop_first_marks([]):
-                self.report(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}")
+                self.report(LeftOut(f"the first cache marks were left out: a request may have {MOST_CACHE_MARKS}"))
 
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role; a developer's message has that role where there is one."""
@@ -151,7 +152,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             elif isinstance(block, (ImageBlock, FileBlock)):
                 parts.append(self.marked(convert_media(block, self.traits), block))
                 if parts[-1]["type"] == "text":
-                    self.report("a text file became text: few servers of this wire accept such a file")
+                    self.report(InWords("a text file became text: few servers of this wire accept such a file"))
                 else:
                     report_name(block, parts[-1], self.changes)
             elif isinstance(block, OpaqueBlock) and self.is_own(block) and _is_content_part(block.raw):
@@ -190,7 +191,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             message["refusal"] = refusal
         if message["content"] is None and not parts.calls and not parts.fields.keys() & {"audio", "images"}:
             if blocks:
-                self.changes.append("left out an assistant message: it has neither text nor calls")
+                self.changes.append(LeftOut("left out an assistant message: it has neither text nor calls"))
             return
         if parts.reasoning:
             message |= self._reasoning_fields(parts.reasoning)
@@ -218,7 +219,8 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
     def _assistant_content(self, parts: _AssistantParts) -> str | list[Json] | None:
         """Return the content of an assistant message; as parts if a text has a cache mark."""
         if self.traits.cache_marks and any(cache_mark(block) is not None for block in parts.calls):
-            self.report(f"a cache mark on a call was left out: {self.traits.name} accepts it on parts of content only")
+            sentence = f"a cache mark on a call was left out: {self.traits.name} accepts it on parts of content only"
+            self.report(LeftOut(sentence))
         if not parts.content:
             return None
         if _are_plain_texts(parts.content):
@@ -271,7 +273,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
                     self.omit(block, f"{self.traits.name} does not accept it here")
                 elif self.traits.thinking_parts:
                     if block.signature is not None and not self.is_own(block):
-                        self.report(f"the signature of reasoning was left out: {self.reason_not_own(block)}")
+                        self.report(LeftOut(f"the signature of reasoning was left out: {self.reason_not_own(block)}"))
                         block = copy_with(block, signature=None)
                     parts.content.append(block)
                 else:
@@ -377,7 +379,7 @@ class ChatRenderer(RoleRenderer[ChatDialect]):
             google = extra.get("google") if isinstance(extra, dict) else None
             signature = google.get("thought_signature") if isinstance(google, dict) else None
             if isinstance(signature, str) and not is_base64(to_standard_base64(signature)):
-                self.report("a thought signature was left out: it is no base64, so Gemini refuses it")
+                self.report(LeftOut("a thought signature was left out: it is no base64, so Gemini refuses it"))
                 extra = {name: value for name, value in extra.items() if name != "google"} or None
             if extra is not None:
                 call["extra_content"] = extra

@@ -43,6 +43,7 @@ from streamkit.providers.requests.tools import (
 from streamkit.tools import StrictProfile
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import OfferedTool, ToolDefinition
+from streamkit.values.request_changes import LeftOut, Lost, Translated
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -86,7 +87,7 @@ def build_request(
     if tools:
         body["tools"] = render_tools(tools, traits)
         if traits.strict is None and any(isinstance(tool, ToolDefinition) and tool.strict for tool in tools):
-            rendered.report(f"tools are not strict in this request: {traits.name} has no strict mode")
+            rendered.report(Lost(f"tools are not strict in this request: {traits.name} has no strict mode"))
     if output is not None:
         profile = strict_profile(traits.strict)
         merge_fields(body, output_fields(strict_output_if_possible(output, profile, rendered.changes)))
@@ -96,7 +97,7 @@ def build_request(
     if is_reasoning(traits, rendered.model):
         if reason := why_reasoning_is_refused(body, traits):
             body |= reasoning_switch(traits, is_on=False)
-            rendered.report(f"reasoning was turned off in this request: {reason}")
+            rendered.report(LeftOut(f"reasoning was turned off in this request: {reason}"))
         elif tools and traits.reasoning.needed_with_tools:
             body[traits.messages_field] = fill_reasoning(messages, traits)
     if stream:
@@ -230,18 +231,18 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect, limit: int | N
     summary, form = writer.take("reasoning_summary"), traits.reasoning.setting
     is_exact = budget is not None and not writer.is_foreign
     if summary is not None and form != "object":
-        writer.report("reasoning is displayed as the server does it: there is no field for it")
+        writer.report(LeftOut("reasoning is displayed as the server does it: there is no field for it"))
     if writer.facts.reasoning == "none" or form is None:
         if effort or budget:
-            writer.report("reasoning was left out: the model or the server has no setting for it")
+            writer.report(LeftOut("reasoning was left out: the model or the server has no setting for it"))
         return
     if mode != "off" and (reason := why_reasoning_is_refused(writer.body, traits)):
-        writer.report(f"reasoning was turned off in this request: {reason}")
+        writer.report(LeftOut(f"reasoning was turned off in this request: {reason}"))
         mode, effort, budget = "off", None, None
     if budget is not None and form not in ("object", "enable_thinking"):
         effort = effort or effort_for(budget)
         if form in ("effort", "switch") or traits.reasoning.effort_with_switch:
-            writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
+            writer.report(Translated(f"the reasoning budget of {budget} tokens became the effort {effort!r}"))
     if form == "effort":
         if mode != "off":
             if effort:
@@ -249,7 +250,7 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect, limit: int | N
         elif writer.facts.reasoning == "any" or writer.facts.reasoning_is_optional:
             writer.put("none", "reasoning_effort")
         else:
-            writer.report("reasoning was not turned off: the model always reasons")
+            writer.report(LeftOut("reasoning was not turned off: the model always reasons"))
     elif form == "switch":
         if mode == "off" or (mode == "auto" and not effort):
             writer.put({"enabled": mode == "auto"}, "reasoning")
@@ -264,11 +265,12 @@ def _write_reasoning(writer: SettingsWriter, traits: ChatDialect, limit: int | N
         if effort and mode != "off" and traits.reasoning.effort_with_switch:
             writer.put(writer.accepted_effort(effort), "reasoning_effort")
         elif effort and mode != "off":
-            writer.report(f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on")
+            sentence = f"the reasoning effort {effort!r} was left out: {traits.name} can only turn reasoning on"
+            writer.report(LeftOut(sentence))
     else:
         if effort and budget is None:
             budget = budget_for(effort)
-            writer.report(f"the reasoning effort {effort!r} became a budget of {budget} tokens")
+            writer.report(Translated(f"the reasoning effort {effort!r} became a budget of {budget} tokens"))
         if budget is not None and mode != "off" and not is_exact:
             budget = writer.fitting_budget(budget, limit, is_exact=False)
             mode = "off" if budget is None else mode

@@ -23,6 +23,7 @@ from streamkit.values.media import (
     quote_source,
     to_data_url,
 )
+from streamkit.values.request_changes import RequestChange
 
 __all__ = [
     "detail_of",
@@ -96,7 +97,7 @@ def parse_media_part(part: Any) -> ImageBlock | FileBlock | None:
     return FileBlock(url=address, name=name, metadata=metadata) if isinstance(address, str) else None
 
 
-def output_of(block: ToolResponseBlock, changes: list[str], *, is_own: bool = False) -> str | list[Json]:
+def output_of(block: ToolResponseBlock, changes: list[RequestChange], *, is_own: bool = False) -> str | list[Json]:
     """Return the ``output`` of a call: text, or a list of texts, images and files.
 
     The API has no field for a failure, so the error's text is the output. An own call is of this provider, so that its
@@ -116,7 +117,7 @@ def output_of(block: ToolResponseBlock, changes: list[str], *, is_own: bool = Fa
     return [{"type": "input_text", "text": value} if isinstance(value, str) else value for value in values]
 
 
-def media_part(part: ImageBlock | FileBlock, changes: list[str]) -> Json | str:
+def media_part(part: ImageBlock | FileBlock, changes: list[RequestChange]) -> Json | str:
     """Return the part of an image or file of a tool, or a text in its place; arguments as in ``output_of``."""
     return convert_or_describe(part, _tool_media_part, changes, "OpenAI")
 

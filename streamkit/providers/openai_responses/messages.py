@@ -59,6 +59,7 @@ from streamkit.providers.requests.body_fields import merge_fields
 from streamkit.providers.requests.strict import OPENAI, strict_output_if_possible
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.tools.definition import OfferedTool
+from streamkit.values.request_changes import InWords, LeftOut, Lost, RequestChange
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -154,7 +155,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             self._end_response()
             return
         if content.speaker not in ("human", "tool", "system"):
-            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
+            self.report(Lost(f"a message of the unknown speaker {content.speaker!r} was left out"))
             return
         if content.speaker == "system" and self._add_special_system(content):
             return
@@ -216,9 +217,9 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         if isinstance(raw, dict) and isinstance(raw.get("content"), list):
             return list(raw["content"])  # an unknown part, as the importer keeps it
         if isinstance(block, OpaqueBlock) and not self.is_own(block):
-            self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
+            self.report(Lost(f"a provider's block was left out: {self.reason_not_own(block)}"))
         else:
-            self.report(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out")
+            self.report(Lost(f"a block of type {block.type!r} in a message of the speaker {speaker!r} was left out"))
         return []
 
     # ------------------------------------------------------------ items of the model
@@ -246,9 +247,9 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             pass  # a part of the item of the tool that made it
         elif isinstance(block, ReasoningBlock):
             reason = "it has no item to send back" if is_own else self.reason_not_replayed(block, "OpenAI")
-            self.report(f"reasoning was left out: {reason}")
+            self.report(LeftOut(f"reasoning was left out: {reason}"))
         else:
-            self._omit(f"a block of type {block.type!r} in an assistant message was left out")
+            self._omit(Lost(f"a block of type {block.type!r} in an assistant message was left out"))
 
     def _add_reasoning(self, item: Json) -> None:
         """Keep a reasoning item until the item that it led to.
@@ -265,7 +266,8 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             item.pop("id", None)
         item = without_foreign_id(item)
         if "id" not in item and not item.get("encrypted_content") and (self._is_interrupted or not item.get("content")):
-            self.report("reasoning was left out: the provider did not retain it, and it has no encrypted content")
+            sentence = "reasoning was left out: the provider did not retain it, and it has no encrypted content"
+            self.report(LeftOut(sentence))
             return
         self._pending_reasoning.append(item)
 
@@ -291,14 +293,14 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         self._sent_item_ids.add(item_id)
         return item
 
-    def _omit(self, sentence: str) -> None:
+    def _omit(self, change: RequestChange) -> None:
         """Report an item that is left out; its reasoning is left out, too."""
-        self.report(sentence)
+        self.report(change)
         self._drop_reasoning()
 
     def _drop_reasoning(self) -> None:
         if self._pending_reasoning:
-            self.report("reasoning was left out: the item that it led to is not sent")
+            self.report(LeftOut("reasoning was left out: the item that it led to is not sent"))
         self._pending_reasoning, self._has_reasoning = [], False
 
     def _end_response(self) -> None:
@@ -320,9 +322,10 @@ class ResponsesRenderer(MessageRenderer[Traits]):
         is_own = self.is_own(block)
         item_id = self._item_id(block, "msg_")
         if block.metadata.get("refusal") and item_id is None:
-            self.report("a refusal was sent back as text: without its item's id there is no other form")
+            self.report(InWords("a refusal was sent back as text: without its item's id there is no other form"))
         elif item_id is None and block.metadata.get("citations") and self.is_from_target(block):
-            self.report("the citations of a text were left out: without its item's id there is no field for them")
+            sentence = "the citations of a text were left out: without its item's id there is no field for them"
+            self.report(LeftOut(sentence))
         origin = (is_own, block.metadata.get("item_id" if is_own else "provider"))
         if self._last_text is not None and self._last_text[0] == origin:
             last = self._last_text[1]
@@ -402,15 +405,16 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             item for item in raw if isinstance(item, dict) and (isinstance(item.get("type"), str) or is_reference(item))
         ]
         if is_own and self._is_interrupted and not (items and all("id" not in item for item in items)):
-            self._omit("a provider's item was left out: the provider did not retain the response that was cut off")
+            sentence = "a provider's item was left out: the provider did not retain the response that was cut off"
+            self._omit(Lost(sentence))
             return
         if is_own and items:
             for item in items:
                 legal = without_foreign_id(item)
                 if "id" not in legal and has_required_id(item):
-                    self._omit(f"an item of type {item_type(item)!r} was left out: its id is of another server")
+                    self._omit(Lost(f"an item of type {item_type(item)!r} was left out: its id is of another server"))
                 elif legal.get("id") in self._sent_item_ids:
-                    self.report(f"an item of type {item_type(item)!r} was left out: it was sent already")
+                    self.report(LeftOut(f"an item of type {item_type(item)!r} was left out: it was sent already"))
                 else:
                     self._push(legal, is_own=True)
             return
@@ -418,7 +422,7 @@ class ResponsesRenderer(MessageRenderer[Traits]):
             return  # another block of this response has its item, which ended later
         what = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's item"
         reason = "it is incomplete" if is_own else self.reason_not_own(block)
-        self._omit(f"{what} was left out: {reason}")
+        self._omit(Lost(f"{what} was left out: {reason}"))
 
     # ------------------------------------------------------------ results
 

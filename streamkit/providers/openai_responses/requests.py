@@ -37,6 +37,7 @@ from streamkit.providers.requests.tools import (
 from streamkit.tools.custom import Grammar, declared_name
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import LeftOut, Translated
 
 __all__ = [
     "output_fields",
@@ -78,16 +79,16 @@ def _write_reasoning(writer: SettingsWriter) -> None:
     summary = writer.take("reasoning_summary")
     if writer.facts.reasoning == "none":
         if effort or budget or mode == "auto":
-            writer.report("reasoning was left out: the model has none")
+            writer.report(LeftOut("reasoning was left out: the model has none"))
         return
     if budget is not None:
         effort = effort or effort_for(budget)
-        writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
+        writer.report(Translated(f"the reasoning budget of {budget} tokens became the effort {effort!r}"))
     if mode == "off":
         if writer.facts.reasoning_is_optional:
             writer.put("none", "reasoning", "effort")
         else:
-            writer.report("reasoning was not turned off: the model always reasons")
+            writer.report(LeftOut("reasoning was not turned off: the model always reasons"))
     elif effort:
         writer.put(writer.accepted_effort(effort), "reasoning", "effort")
     if summary == "updates":

@@ -29,8 +29,10 @@ from streamkit.history.content import (
 from streamkit.history.tool_results import result_parts
 from streamkit.providers.provider import Traits
 from streamkit.providers.rendering.media import Media, convert_or_describe, describe, report_name
-from streamkit.providers.rendering.message_renderer import AnyTraits, Json, MessageRenderer, cache_mark
+from streamkit.providers.rendering.message_renderer import AnyTraits, Json, MessageRenderer
+from streamkit.providers.requests.request import cache_mark
 from streamkit.providers.writing.encoding import text_or_json
+from streamkit.values.request_changes import Described, LeftOut, Lost, Translated
 
 __all__ = ["AlternatingRenderer", "BlockRenderer"]
 
@@ -47,7 +49,7 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
             self.add_system(content)
             return
         if content.speaker not in ("human", "tool", "ai"):
-            self.report(f"a message of the unknown speaker {content.speaker!r} was left out")
+            self.report(Lost(f"a message of the unknown speaker {content.speaker!r} was left out"))
             return
         speaker = content.speaker
         last_role = "user"
@@ -104,12 +106,12 @@ class AlternatingRenderer(MessageRenderer[AnyTraits]):
     def add_system(self, content: Content) -> None:
         """Add a system message to the system text, wherever it is in the conversation."""
         if self.messages:
-            self.report("a system message from within the conversation was moved to the system text")
+            self.report(Lost("a system message from within the conversation was moved to the system text"))
         for block in content.blocks:
             if isinstance(block, OpaqueBlock) and not self.is_own(block):
-                self.report(f"a provider's block was left out: {self.reason_not_own(block)}")
+                self.report(Lost(f"a provider's block was left out: {self.reason_not_own(block)}"))
             elif not isinstance(block, TextBlock):
-                self.report(f"a block of type {block.type!r} in a system message was left out")
+                self.report(Lost(f"a block of type {block.type!r} in a system message was left out"))
             elif block.text.strip():
                 if (mark := cache_mark(block)) is not None:
                     self.system_marks[len(self.system)] = mark
@@ -174,7 +176,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             return [part]
         if isinstance(block, OpaqueBlock):
             return self.own_parts(block)
-        self.report(f"a block of type {block.type!r} in a user message was left out")
+        self.report(Lost(f"a block of type {block.type!r} in a user message was left out"))
         return []
 
     def tool_media_part(self, block: Media) -> Json:
@@ -190,15 +192,16 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             return [self.call_block(block)]
         if isinstance(block, ReasoningBlock):
             if not self.is_own(block):
-                self.report(f"reasoning was left out: {self.reason_not_replayed(block, self.target)}")
+                self.report(LeftOut(f"reasoning was left out: {self.reason_not_replayed(block, self.target)}"))
             elif (part := self.reasoning_block(block)) is not None:
                 return [part]
             else:
-                self.report(f"reasoning without a signature was left out: {self.target} accepts only signed reasoning")
+                sentence = f"reasoning without a signature was left out: {self.target} accepts only signed reasoning"
+                self.report(LeftOut(sentence))
             return []
         if isinstance(block, (ServerToolBlock, OpaqueBlock)):
             return self.own_parts(block)
-        self.report(f"a block of type {block.type!r} in an assistant message was left out")
+        self.report(Lost(f"a block of type {block.type!r} in an assistant message was left out"))
         return []
 
     def text_parts(self, block: TextBlock) -> list[Json]:
@@ -206,7 +209,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         if block.text.strip():
             return [self.text_block(block.text)]
         if block.text:
-            self.report("a text of nothing but white space was left out")
+            self.report(LeftOut("a text of nothing but white space was left out"))
         return []
 
     def has_failure_flag(self, block: ToolResponseBlock) -> bool:
@@ -221,7 +224,8 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         parts = result_parts(block.result) if not block.error else None
         if parts is not None and not all(isinstance(part, TextBlock) for part in parts):
             # 400 "all content must be type 'text' if 'is_error' is true" (caozhiyuan/copilot-api#196)
-            self.report(f"put text in the place of images and files of a failed result: {self.target} refuses them")
+            sentence = f"put text in the place of images and files of a failed result: {self.target} refuses them"
+            self.report(Described(sentence))
         has_text = bool(text if self.accepts_blank_results else text.strip())
         return text if has_text else f"The call did not complete: {block.status}."
 
@@ -233,7 +237,7 @@ class BlockRenderer(AlternatingRenderer[Traits]):
             return parts
         label = f"the provider's tool {block.name!r}" if isinstance(block, ServerToolBlock) else "a provider's block"
         reason = "it has no block of this wire" if self.is_own(block) else self.reason_not_own(block)
-        self.report(f"{label} was left out: {reason}")
+        self.report(Lost(f"{label} was left out: {reason}"))
         return []
 
     # ---------------------------------------------------------------- all messages
@@ -263,14 +267,14 @@ class BlockRenderer(AlternatingRenderer[Traits]):
         text = blocks[-1].get("text")
         if isinstance(text, str) and text != text.rstrip():
             blocks[-1] = {**blocks[-1], "text": text.rstrip()}
-            self.report("white space at the end of the last assistant text was removed")
+            self.report(LeftOut("white space at the end of the last assistant text was removed"))
 
     def begin_with_user_text(self) -> None:
         """Insert a user message with a text in front if the first message is the model's."""
         if self.messages and self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", self.parts_field: [self.text_block("(continued)")]})
             self.members.insert(0, [])
-            self.report("a user message '(continued)' was put in front: the first message must be a user's")
+            self.report(Translated("a user message '(continued)' was put in front: the first message must be a user's"))
 
 
 def _text_of(result: Any) -> str:

@@ -16,8 +16,7 @@ from streamkit.errors import UnknownProvider, UsageError
 from streamkit.history import OpaqueBlock
 from streamkit.history.content import CACHE_BREAKPOINT, Content, to_contents
 from streamkit.history.input_checks import check_format, check_messages
-from streamkit.history.repair import repair as repair_contents
-from streamkit.providers import registry
+from streamkit.history.repair import repair_contents
 from streamkit.providers.contract.output_form import add_output_tool
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice, Traits
@@ -38,6 +37,7 @@ from streamkit.tools.definition import OfferedTool, ToolDefinition, to_definitio
 from streamkit.tools.toolset import AnyTool
 from streamkit.values.json_data import copy_with
 from streamkit.values.message_format import RateMessage
+from streamkit.values.request_changes import LeftOut, Lost, RequestChange, Translated, add_changes, without_fields
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -55,9 +55,11 @@ Json = dict[str, Any]
 #: The metadata of most blocks, which arrives or is reported where it is written.
 _NEUTRAL_METADATA = frozenset({"provider", "raw_id", "endpoint", "model", "requested_model"})
 #: The metadata of calls, results and texts that no other provider gets, and that no renderer reports.
-_OWN_METADATA = frozenset(
-    {"caller", "toolset_name", "audio", "documents", "thoughtSignature", "partMetadata", "speechMetadata"}
-)
+_OWN_METADATA = {
+    **dict.fromkeys(("caller", "toolset_name", "documents", "thoughtSignature"), LeftOut),
+    **dict.fromkeys(("audio", "partMetadata", "speechMetadata"), Lost),
+}
+_NO_MARKS = LeftOut("cache marks were left out: the target has none and caches without them")
 _MOST_NAMES = 8  # of the fields of one object, in a sentence
 
 
@@ -67,7 +69,7 @@ class NeutralRequest:
     ``changes`` receives a sentence for each thing that is changed or left out.
     """
 
-    def __init__(self, request: Request, provider: Provider, changes: list[str]) -> None:
+    def __init__(self, request: Request, provider: Provider, changes: list[RequestChange]) -> None:
         self._request = request
         self._provider = provider
         self._changes = changes
@@ -78,24 +80,24 @@ class NeutralRequest:
         offered, choice, allowed = request.tools, request.tool_choice, request.allowed_tools
         if allowed is not None and self._is_foreign:
             offered = [tool for tool in offered if tool_label(tool) in allowed.names]
-            changes.append(f"only these tools were offered, which the request allows: {', '.join(allowed.names)}")
+            listed = ", ".join(allowed.names)
+            changes.append(Translated(f"only these tools were offered, which the request allows: {listed}"))
             choice = allowed.mode
         self._tools = prepare_tools(offered, provider.traits, names, changes)
         if self._is_foreign:  # what blocks have for the client's own provider
-            traits, lost = provider.traits, dict[str, None]()
+            traits, lost = provider.traits, dict[RequestChange, None]()
             for tool in request.tools:
                 if isinstance(tool, ToolDefinition) and "cache" in tool.metadata and not traits.cache_marks:
-                    lost["cache marks were left out: the target has none and caches without them"] = None
+                    lost[_NO_MARKS] = None
             for block in (block for content in request.contents for block in content.blocks):
                 for name in block.metadata.keys() - _NEUTRAL_METADATA if block.metadata else ():
                     if name == CACHE_BREAKPOINT or (name == "cache" and not traits.cache_marks):
-                        lost["cache marks were left out: the target has none and caches without them"] = None
+                        lost[_NO_MARKS] = None
                     elif name == "detail" and not traits.image_details:
-                        lost["the detail of an image was left out: the target has no field for it"] = None
+                        lost[LeftOut("the detail of an image was left out: the target has no field for it")] = None
                     elif name in _OWN_METADATA:
-                        lost[
-                            f"the field {name!r} of a call, a result or a text was left out: only its provider has it"
-                        ] = None
+                        field = f"the field {name!r} of a call, a result or a text"
+                        lost[_OWN_METADATA[name](f"{field} was left out: only its provider has it")] = None
             changes += lost
         is_possible = choice in (None, "auto", "none") or (choice == "required" and bool(self._tools))
         if choice not in (None, "auto", "none", "required"):
@@ -105,7 +107,7 @@ class NeutralRequest:
             choice = names.target_name(choice, namespaces[0] if namespaces else None)
             is_possible = bool(namespaces)
         if not is_possible:  # the target would refuse it
-            changes.append(f"the tool choice {choice!r} was left out: no tool fits it")
+            changes.append(Lost(f"the tool choice {choice!r} was left out: no tool fits it"))
         self._choice: ToolChoice | None = choice if is_possible else None
         # Results may answer calls in the beginning of the conversation, if the target has it.
         self.is_beginning_stored: bool = False
@@ -132,7 +134,7 @@ class NeutralRequest:
                 ]
                 if relaxed == tools:
                     raise
-                self._changes.append(f"tools are not strict in this request: {error}")
+                self._changes.append(Lost(f"tools are not strict in this request: {error}"))
                 body = self._provider.build_request(rendered, tools=relaxed, **options)
             self._changes += rendered.changes
             writer = SettingsWriter(settings, self._provider.traits, body, self._changes, is_foreign=self._is_foreign)
@@ -141,26 +143,25 @@ class NeutralRequest:
                 break
             form, reason = writer.refused_output
             if not self._is_foreign or any(tool_label(tool) == OUTPUT_TOOL for tool in tools):
-                self._changes.append(f"the output format was left out: {reason}")
+                self._changes.append(Lost(f"the output format was left out: {reason}"))
                 break
             from streamkit.output import OutputType
 
             self._changes[:], rendered.changes[:] = before
-            self._changes.append(f"the output is requested as the arguments of a tool: {reason}")
+            self._changes.append(Translated(f"the output is requested as the arguments of a tool: {reason}"))
             wanted = OutputType[Any](form.json_schema or {"type": "object", "additionalProperties": True})
             tools, choice = add_output_tool(wanted, tools, choice)
             settings = copy_with(settings, output_format=None)
         if request.allowed_tools is not None and not self._is_foreign:
             merge_fields(body, request.allowed_tools.fields)
-        if not request.unread:
-            return body
         unread = {name: value for name, value in request.unread.items() if name != self._provider.traits.messages_field}
         if self._is_foreign and unread:
             with suppress(UnknownProvider):  # a dialect that is not registered
                 unread = _move_shared(BodyFields(unread), get(request.provider or "").traits, writer)
             if paths := _lacking(unread, request.provider):
                 listed = ", ".join(map(repr, paths))
-                self._changes.append(f"left out the fields {listed}: only {request.provider} has them")
+                sentence = f"left out the fields {listed}: only {request.provider} has them"
+                self._changes.append(without_fields(sentence, paths))
         else:
             merge_fields(body, unread)
         return body
@@ -179,7 +180,8 @@ def _move_shared(fields: BodyFields, source: Traits, writer: SettingsWriter) -> 
         if place.accepts is not None and not (isinstance(text, str) and place.accepts.fullmatch(text)):
             fields.take(*field.path)
             path = ".".join(field.path)
-            writer.report(f"left out the field {path!r} of the request: {writer.traits.name} refuses its value")
+            sentence = f"left out the field {path!r} of the request: {writer.traits.name} refuses its value"
+            writer.report(without_fields(sentence, [path]))
             continue
         if any(
             fields.get(key) not in (None, value) and not isinstance(value, list) for key, value in place.beside.items()
@@ -204,7 +206,7 @@ def _lacking(unread: Json, provider: str | None) -> list[str]:
     """
     lacking = dict(unread)
     with suppress(UnknownProvider):  # a dialect that is not registered
-        traits = registry.get(provider or "").traits
+        traits = get(provider or "").traits
         lacking.pop(traits.messages_field, None)
         implied = traits.implied_fields
         lacking = {name: value for name, value in lacking.items() if value not in (None, [], {}, implied.get(name))}
@@ -257,11 +259,12 @@ def render(
     rendered = render_messages(
         contents, provider, ids=ids, model=model, endpoint=endpoint, repair=repair, unsupported=unsupported
     )
+    field = get(provider).traits.system_field
+    if rendered.system is not None or field in rendered.request_fields:
+        sentence = f"the system text is not among the messages: a request has it in the field {field!r}"
+        rendered.changes.append(Translated(sentence))
     if changes is not None:
-        changes += rendered.changes
-        field = get(provider).traits.system_field
-        if rendered.system is not None or field in rendered.request_fields:
-            changes.append(f"the system text is not among the messages: a request has it in the field {field!r}")
+        add_changes(changes, rendered.changes)
     return rendered.messages
 
 
@@ -282,11 +285,10 @@ def render_messages(
     target = get(provider)
     if ids not in _ID_POLICIES:
         raise UsageError(f"ids must be {' or '.join(map(repr, _ID_POLICIES))}, not {ids!r}")
-    changes: list[str] = []
+    changes: list[RequestChange] = []
     supported: Sequence[Content] = to_contents("contents", contents)
     if repair:
-        repaired = repair_contents(supported)
-        supported, changes = repaired.contents, repaired.changes
+        supported, changes, _ = repair_contents(supported)
     supported = apply_media_policy(supported, target, unsupported, changes)
     rendered = target.render(supported, ids=ids, model=model, endpoint=endpoint)
     rendered.changes = changes + rendered.changes
@@ -341,17 +343,17 @@ def render_request(
             such a tool is not strict.
         UnsupportedContent: as in `render`.
     """
-    target, report, mark = get(provider), [] if changes is None else changes, auto_mark(cache)
+    target, mark = get(provider), auto_mark(cache)
+    report: list[RequestChange] = []
     options: dict[str, Any] = {"ids": ids, "endpoint": endpoint, "repair": repair, "unsupported": unsupported}
     output_type: OutputType[Any] | None = None
     if output is not None:
         from streamkit.output import OutputType  # most requests have none
 
         output_type = OutputType(output)
-    if isinstance(contents, Request):
-        request = contents
-    else:
-        request = Request(contents=to_contents("contents", contents), stream=True)
+    request = contents
+    if not isinstance(request, Request):
+        request = Request(contents=to_contents("contents", request), stream=True)
     overrides: dict[str, Any] = {}
     if tools != () and (definitions := to_definitions(tools, target.name)):
         overrides |= {"tools": definitions, "allowed_tools": None}
@@ -373,13 +375,16 @@ def render_request(
         body = target.build_request(
             rendered, tools=request.tools, tool_choice=tool_choice, stream=request.stream, output=output_type
         )
-        report += rendered.changes
-        return body
-    neutral = NeutralRequest(request, target, report)
-    if neutral.is_beginning_stored:
-        options["repair"] = False
-    rendered = render_messages(neutral.contents, target, model=model or request.settings.model, **options)
-    return neutral.body(rendered, output_type)
+        report = rendered.changes
+    else:
+        neutral = NeutralRequest(request, target, report)
+        if neutral.is_beginning_stored:
+            options["repair"] = False
+        rendered = render_messages(neutral.contents, target, model=model or request.settings.model, **options)
+        body = neutral.body(rendered, output_type)
+    if report and changes is not None:
+        add_changes(changes, report)
+    return body
 
 
 def parse_request(
@@ -424,8 +429,8 @@ def parse_request(
     if traits.has_importer:
         check_format(listed, target.name, traits.rate_message, _all_formats)
     contents = target.parse_messages(listed, system=system, changes=report)
-    if changes is not None:
-        changes += report
+    if report and changes is not None:
+        add_changes(changes, report)
     is_streamed = fields.take("stream", check=bool)
     if stream is not None:
         is_streamed = stream

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from streamkit.history.content import CacheMark, Content, TextBlock, ToolResponseBlock, to_contents
 from streamkit.history.input_checks import prepare_contents
-from streamkit.history.repair import HistoryCheck, repair
+from streamkit.history.repair import HistoryCheck, repair_contents
 from streamkit.ids import TargetIds
 from streamkit.providers.contract.rendered import RenderOptions
 from streamkit.providers.provider import Provider, RenderedMessages
@@ -33,6 +33,7 @@ from streamkit.providers.rendering.media import apply_media_policy
 from streamkit.providers.rendering.message_renderer import Json, MessageIds, MessageRenderer
 from streamkit.providers.requests.request import mark_contents
 from streamkit.values.json_data import copy_json
+from streamkit.values.request_changes import RequestChange
 
 __all__ = ["Renderings", "render_longer"]
 
@@ -78,7 +79,7 @@ class _KeptRendering:
         self._blocks: list[object] = []  # their lists of blocks, and copies of these
         self._copies: list[object] = []
         self._check = HistoryCheck()  # of them
-        self._changes: list[list[str]] = [[], [], []]  # of their repair, of media, and of values
+        self._changes: list[list[RequestChange]] = [[], [], []]  # of their repair, of media, and of values
         self._renderer: MessageRenderer[Any] = self._provider.create_renderer(self._options)
         self._given: list[Json] = []  # the closed messages, as the last request had them
 
@@ -98,10 +99,9 @@ class _KeptRendering:
         marked = new if self._mark is None else mark_contents(new, self._mark)
         first, rest = marked[: max(stop, 0)], marked[max(stop, 0) :]
         if not self._contents and not HistoryCheck().accepts(first, is_end=True):
-            repaired = repair(first)
-            if not repaired.is_final:
+            first, self._changes[0], is_final = repair_contents(first)
+            if not is_final:
                 return None
-            first, self._changes[0] = repaired.contents, repaired.changes
         is_valid = self._check.accepts(first, is_end=True)
         if not is_valid or not replace(self._check, stems=self._check.stems.copy()).accepts(rest, is_end=True):
             return None
@@ -122,7 +122,7 @@ class _KeptRendering:
         self._given = rendered.messages[: self._renderer.closed]
         return rendered
 
-    def _prepare(self, contents: list[Content], changes: list[list[str]]) -> list[Content]:
+    def _prepare(self, contents: list[Content], changes: list[list[RequestChange]]) -> list[Content]:
         supported = apply_media_policy(contents, self._provider, "raise", changes[1])
         return prepare_contents(supported, changes[2], has_plans=self._provider.traits.tool_plans)
 

@@ -40,6 +40,15 @@ from streamkit.history.tool_results import ResultPart, decode_text_file, result_
 from streamkit.providers.provider import Provider
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import (
+    Described,
+    InWords,
+    LeftOut,
+    Lost,
+    RequestChange,
+    Translated,
+    without_fields,
+)
 
 __all__ = [
     "Media",
@@ -77,8 +86,8 @@ def result_text(block: ToolResponseBlock) -> str:
     return block.error or text_or_json(block.result)
 
 
-def lost_of_failure(block: ToolResponseBlock, *, has_flag: bool) -> str | None:
-    """Return a sentence for what the message of a failed result does not contain; None if it contains all.
+def lost_of_failure(block: ToolResponseBlock, *, has_flag: bool) -> RequestChange | None:
+    """Return the change for what the message of a failed result does not contain; None if it contains all.
 
     With ``has_flag`` it states, apart from its text, that the call failed. The text of an error says what happened.
     """
@@ -88,22 +97,26 @@ def lost_of_failure(block: ToolResponseBlock, *, has_flag: bool) -> str | None:
         parts = result_parts(block.result, texts_alone=True) or []
         if block.error == "\n".join(part.text if part.type == "text" else "\0" for part in parts):
             return None
-        return "the result of a failed call was left out: only its error was sent"
+        return Lost("the result of a failed call was left out: only its error was sent")
     if block.status in (None, "completed") or (has_flag and block.status == "error"):
         return None
-    return "the status of a result was left out: the target has no field for it, and there is no error that says it"
+    return Lost(
+        "the status of a result was left out: the target has no field for it, and there is no error that says it"
+    )
 
 
-def report_name(block: Media, part: Any, changes: list[str]) -> None:
+def report_name(block: Media, part: Any, changes: list[RequestChange]) -> None:
     """Report a file's name if the part does not have it, with or without the extension."""
     name = block.name if isinstance(block, FileBlock) else None
     if not name:
         return
     values = list(part.values()) if isinstance(part, dict) else []
     values += [inner for value in values if isinstance(value, dict) for inner in value.values()]
-    sentence = "the name of a file was not sent with it: the target has no field for it, or refuses its characters"
-    if name not in values and (name.rpartition(".")[0] or name) not in values and sentence not in changes:
-        changes.append(sentence)
+    change = LeftOut(
+        "the name of a file was not sent with it: the target has no field for it, or refuses its characters"
+    )
+    if name not in values and (name.rpartition(".")[0] or name) not in values and change not in changes:
+        changes.append(change)
 
 
 #: What the metadata of an image or file has that is no field of one wire, or has a place of its own.
@@ -112,17 +125,17 @@ _NEUTRAL_METADATA = frozenset(
 )
 
 
-def report_own_fields(block: Block, changes: list[str]) -> None:
+def report_own_fields(block: Block, changes: list[RequestChange]) -> None:
     """Report the fields of an image or file of another provider that only its own wire has."""
     for name in sorted(block.metadata.keys() - _NEUTRAL_METADATA) if block.type in ("image", "file") else ():
         origin = block.metadata.get("provider", "its provider")
-        sentence = f"the field {name!r} of an image or file was left out: only {origin} has it"
-        if sentence not in changes:
-            changes.append(sentence)
+        change = without_fields(f"the field {name!r} of an image or file was left out: only {origin} has it", [name])
+        if change not in changes:
+            changes.append(change)
 
 
 def convert_or_describe(
-    part: Media, convert: Callable[[Any], Any], changes: list[str], target_name: str
+    part: Media, convert: Callable[[Any], Any], changes: list[RequestChange], target_name: str
 ) -> dict[str, Any] | str:
     """Return an image or file of a tool in the target's form; text that replaces it if ``convert`` cannot carry it.
 
@@ -132,16 +145,17 @@ def convert_or_describe(
         check_media_data(part)
         converted: dict[str, Any] = convert(part)
     except UnsupportedContent:
-        sentence = f"put text in the place of an {label(part)} in a tool's result, which {target_name} cannot carry"
-        if sentence not in changes:
-            changes.append(sentence)
+        where = f"an {label(part)} in a tool's result"
+        change = Described(f"put text in the place of {where}, which {target_name} cannot carry")
+        if change not in changes:
+            changes.append(change)
         return describe(part)
     report_name(part, converted, changes)
     return converted
 
 
 def convert_parts(
-    parts: Sequence[ResultPart], convert: Callable[[Any], Any], changes: list[str], target_name: str
+    parts: Sequence[ResultPart], convert: Callable[[Any], Any], changes: list[RequestChange], target_name: str
 ) -> list[ResultPart]:
     """Return the parts, with text instead of those that ``convert`` rejects; arguments as of `convert_or_describe`."""
     supported: list[ResultPart] = []
@@ -162,7 +176,7 @@ def caption(media: Sequence[ResultPart], name: str | None) -> list[Block]:
 
 
 def followup_user_blocks(
-    results: Sequence[Sequence[Block]], unassigned: Sequence[ResultPart], changes: list[str]
+    results: Sequence[Sequence[Block]], unassigned: Sequence[ResultPart], changes: list[RequestChange]
 ) -> list[Block]:
     """Return the blocks of the user message after a round's results that contain only text; empty without media.
 
@@ -173,7 +187,7 @@ def followup_user_blocks(
     """
     blocks = [block for result in results for block in result] + caption(unassigned, None)
     if number := sum(block.type != "text" for block in blocks):
-        changes.append(f"put {number} image or file of a tool's result into a user message")
+        changes.append(Translated(f"put {number} image or file of a tool's result into a user message"))
     return blocks
 
 
@@ -238,7 +252,7 @@ MediaPolicy: TypeAlias = Literal["raise", "text", "drop"]
 
 
 def apply_media_policy(
-    contents: Sequence[Content], provider: Provider, policy: MediaPolicy, changes: list[str]
+    contents: Sequence[Content], provider: Provider, policy: MediaPolicy, changes: list[RequestChange]
 ) -> Sequence[Content]:
     """Return the contents without images and files that the target cannot carry; unchanged objects if it carries all.
 
@@ -267,7 +281,9 @@ def apply_media_policy(
     return converted
 
 
-def _apply_to_content(content: Content, provider: Provider, changes: list[str], policy: MediaPolicy) -> Content:
+def _apply_to_content(
+    content: Content, provider: Provider, changes: list[RequestChange], policy: MediaPolicy
+) -> Content:
     """Return a content with its media as the policy demands."""
     blocks: list[Block] = []
     for block in content.blocks:
@@ -286,7 +302,7 @@ def _apply_to_content(content: Content, provider: Provider, changes: list[str], 
     return Content(speaker=content.speaker, blocks=blocks, metadata=content.metadata)
 
 
-def _without_unsupported_files(content: Content, provider: Provider, changes: list[str]) -> Content:
+def _without_unsupported_files(content: Content, provider: Provider, changes: list[RequestChange]) -> Content:
     """Return a response of a model without the images and files that the target cannot carry; else it unchanged."""
     if content.speaker != "ai" or not any(isinstance(block, (ImageBlock, FileBlock)) for block in content.blocks):
         return content
@@ -300,7 +316,7 @@ def _without_unsupported_files(content: Content, provider: Provider, changes: li
 
 
 def _apply_to_result(
-    block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[str]
+    block: ToolResponseBlock, provider: Provider, policy: MediaPolicy, changes: list[RequestChange]
 ) -> ToolResponseBlock:
     """Return a result without the parts that the target cannot carry."""
     kept: list[ResultPart] = []
@@ -320,14 +336,15 @@ def _apply_to_result(
 
 
 def _replacement_text(
-    block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[str]
+    block: Media, text: str, provider: Provider, policy: MediaPolicy, changes: list[RequestChange]
 ) -> str | None:
     """Return the text that replaces a block, or None if it is left out; report either."""
     if policy == "text" and isinstance(block, FileBlock) and decode_text_file(block) is not None:
-        changes.append(f"a text file became text: {provider.name} takes no such file")
+        changes.append(InWords(f"a text file became text: {provider.name} takes no such file"))
         return text
     if policy == "text":
-        changes.append(f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry")
+        sentence = f"put a line of text in the place of an {label(block)}, which {provider.name} cannot carry"
+        changes.append(Described(sentence))
         return text
-    changes.append(f"left out an {label(block)}, which {provider.name} cannot carry")
+    changes.append(Lost(f"left out an {label(block)}, which {provider.name} cannot carry"))
     return None

@@ -49,6 +49,7 @@ from streamkit.providers.rendering.media import (
 from streamkit.providers.requests.request import MOST_CACHE_MARKS
 from streamkit.providers.writing.encoding import text_or_json
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import Described, InWords, LeftOut, Lost, RequestChange, Translated
 
 __all__ = [
     "AnyTraits",
@@ -56,7 +57,6 @@ __all__ = [
     "MessageIds",
     "MessageRenderer",
     "RoleRenderer",
-    "cache_mark",
     "invalid_arguments",
 ]
 
@@ -151,8 +151,8 @@ class MessageRenderer(Generic[AnyTraits]):
         self.messages: list[Json] = []
         self.system: list[str] = []
         self.system_marks: dict[int, CacheMark] = {}  # by the position of the system text
-        self.changes: list[str] = []
-        self._closing_changes: list[str] = []  # after those, whenever a message was closed
+        self.changes: list[RequestChange] = []
+        self._closing_changes: list[RequestChange] = []  # after those, whenever a message was closed
         self.request_fields: Json = {}
         self._legal_names: set[str] = set()  # of tools
         self.content_number: int = -1  # the number of the content that is being rendered
@@ -184,14 +184,15 @@ class MessageRenderer(Generic[AnyTraits]):
         for content in contents:
             self.content_number += 1
             if "author" in content.metadata and not self.accepts_author(content):
-                self.report("the name of a message's author was left out: the target has no field for it")
+                self.report(Lost("the name of a message's author was left out: the target has no field for it"))
             has_call = has_words = False
             for block in content.blocks:
                 if block.type in _WITH_WORDS and block.metadata and not self.is_own(block):
                     has_words = has_words or WORDS in block.metadata
                     report_own_fields(block, self.changes)
                 if type(block) is TextBlock and block.metadata.get("citations") and not self.is_from_target(block):
-                    self.report("the citations of a text were left out: only the provider that made them accepts them")
+                    sentence = "the citations of a text were left out: only the provider that made them accepts them"
+                    self.report(LeftOut(sentence))
                 if type(block) is ToolResponseBlock and (block.error or block.status not in (None, "completed")):
                     has_flag = self.has_failure_flag(block)
                     is_said = has_flag or self._says_failure(block)
@@ -202,7 +203,9 @@ class MessageRenderer(Generic[AnyTraits]):
                     has_call = True
                 elif has_call and self.calls_come_last and type(block) is TextBlock and block.text:
                     self.report(
-                        "a text that followed a call was put before it: a message of the target ends with calls"
+                        Translated(
+                            "a text that followed a call was put before it: a message of the target ends with calls"
+                        )
                     )
             self.add(self._in_words(content) if has_words else content)
         if is_end:
@@ -218,7 +221,8 @@ class MessageRenderer(Generic[AnyTraits]):
         for block in content.blocks:
             if isinstance(block, ToolResponseBlock) and not self.has_failure_flag(block):
                 if not self._says_failure(block):
-                    self.report("that a result is an error was written into its text: the target has no field for it")
+                    sentence = "that a result is an error was written into its text: the target has no field for it"
+                    self.report(InWords(sentence))
                     block = copy_with(block, error=f"Error: {block.error or text_or_json(block.result)}")
             is_said = block.type in _WITH_WORDS and WORDS in block.metadata and not self.is_own(block)
             if is_said:
@@ -226,8 +230,8 @@ class MessageRenderer(Generic[AnyTraits]):
                 raw = block.raw if isinstance(block, OpaqueBlock) else {"type": "context"}
                 kind = raw.get("type") or next(iter(raw), None) if isinstance(raw, dict) else None
                 is_lost = any(sentence in block.metadata[WORDS] for sentence in (UNREADABLE_FILE, UNREADABLE_SUMMARY))
-                what = "is lost, and a text says so" if is_lost else "became text"
-                self.report(f"a part ({kind or 'opaque'}) {what}: only {block.metadata.get('provider')} has it")
+                change, what = (Described, "is lost, and a text says so") if is_lost else (InWords, "became text")
+                self.report(change(f"a part ({kind or 'opaque'}) {what}: only {block.metadata.get('provider')} has it"))
             if not (is_said and isinstance(block, OpaqueBlock)):
                 blocks.append(block)
         return copy_with(content, blocks=blocks)
@@ -254,10 +258,10 @@ class MessageRenderer(Generic[AnyTraits]):
 
     # ---------------------------------------------------------------- for subclasses
 
-    def report(self, sentence: str) -> None:
+    def report(self, change: RequestChange) -> None:
         """Record a change, unless it was recorded already."""
-        if sentence not in self.changes:
-            self.changes.append(sentence)
+        if change not in self.changes:
+            self.changes.append(change)
 
     def is_from_target(self, block: Block) -> bool:
         """Return True if the target's provider made this block, with any model and at any endpoint."""
@@ -275,7 +279,7 @@ class MessageRenderer(Generic[AnyTraits]):
         value = block.metadata.get(name)
         if value is None or self.is_own(block):
             return value
-        self.report(f"{name!r} of a block of type {block.type!r} was left out: {self.reason_not_own(block)}")
+        self.report(LeftOut(f"{name!r} of a block of type {block.type!r} was left out: {self.reason_not_own(block)}"))
         return None
 
     def breakpoint_of(self, block: Block) -> dict[str, Any]:
@@ -314,7 +318,8 @@ class MessageRenderer(Generic[AnyTraits]):
         if legal == name:
             self._legal_names.add(name)
         else:
-            self.report(f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected")
+            sentence = f"the tool name {name!r} was changed to {legal!r}: it has characters that are rejected"
+            self.report(Translated(sentence))
         return legal
 
     def arguments_object(self, block: ToolCallBlock) -> Json:
@@ -325,11 +330,12 @@ class MessageRenderer(Generic[AnyTraits]):
         (https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming).
         """
         if not isinstance(block.parameters, dict):
-            self.report(f"the free text of a call of {block.name!r} was put into an object")
+            self.report(Translated(f"the free text of a call of {block.name!r} was put into an object"))
             return {"input": block.parameters}
         if (invalid := invalid_arguments(block)) is None:
             return block.parameters
-        self.report(f"the arguments of a call of {block.name!r} were put into an object as text: they were none")
+        sentence = f"the arguments of a call of {block.name!r} were put into an object as text: they were none"
+        self.report(InWords(sentence))
         return {"INVALID_JSON": invalid}
 
     def append(self, message: Json, contents: Sequence[int] | None = None) -> None:
@@ -368,15 +374,6 @@ def invalid_arguments(block: ToolCallBlock) -> str | None:
     return raw if block.parameters == {} and isinstance(raw, str) and raw.strip() else None
 
 
-def cache_mark(block: Block) -> CacheMark | None:
-    """Return the block's cache mark; None if it has none, or none of a valid form."""
-    mark = block.metadata.get("cache")
-    if not isinstance(mark, dict):
-        return None
-    ttl = mark.get("ttl")
-    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
-
-
 class RoleRenderer(MessageRenderer[AnyTraits]):
     """A renderer for results as messages after the message with their calls, in the order of the calls.
 
@@ -402,7 +399,7 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
     def add(self, content: Content) -> None:
         """Render the next content as messages of its role."""
         if content.speaker not in ("human", "ai", "tool", "system"):
-            self.changes.append(f"left out a message: its speaker {content.speaker!r} is unknown")
+            self.changes.append(Lost(f"left out a message: its speaker {content.speaker!r} is unknown"))
             return
         responses: list[ToolResponseBlock] = []
         others: list[Block] = content.blocks
@@ -462,7 +459,8 @@ class RoleRenderer(MessageRenderer[AnyTraits]):
         """Report that a block was left out."""
         origin = block.metadata.get("provider")
         suffix = f" of {origin}" if isinstance(origin, str) else ""
-        self.changes.append(f"left out a block of type {block.type!r}{suffix}: {reason}")
+        kind = LeftOut if block.type == "reasoning" else Lost
+        self.changes.append(kind(f"left out a block of type {block.type!r}{suffix}: {reason}"))
 
     def push(self, message: Json) -> None:
         """Append a message after the buffered results."""

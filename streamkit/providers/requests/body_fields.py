@@ -17,6 +17,7 @@ from streamkit.providers.contract.traits import ModelFacts, Traits, nearest_effo
 from streamkit.providers.requests.request import OutputFormat, Settings
 from streamkit.providers.requests.strict import guaranteed_format, strict_format
 from streamkit.tools import StrictProfile
+from streamkit.values.request_changes import LeftOut, Lost, RequestChange, Translated
 
 __all__ = [
     "LEAST_BUDGET",
@@ -161,6 +162,8 @@ _CHECKS: dict[str, Check] = {
 }
 
 _REASONING = frozenset({"reasoning", "reasoning_effort", "reasoning_budget", "reasoning_summary"})
+#: The settings without which a request has the same meaning.
+_WISHES = _REASONING | {"temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty", "verbosity"}
 
 
 def read_plain_settings(fields: BodyFields, traits: Traits) -> Json:
@@ -208,6 +211,11 @@ def openai_output_format(value: Any, *, is_nested: bool) -> OutputFormat | None:
     return OutputFormat(type="json_schema", json_schema=schema, **given)
 
 
+def _without_setting(name: str, reason: str) -> RequestChange:
+    sentence = f"the setting {name!r} was left out: {reason}"
+    return LeftOut(sentence) if name in _WISHES else Lost(sentence)
+
+
 class SettingsWriter:
     """The settings that were not written yet, and the body that they are written into.
 
@@ -224,7 +232,9 @@ class SettingsWriter:
         refused_output: the form of the response's text that was left out, and why; None without one.
     """
 
-    def __init__(self, settings: Settings, traits: Traits, body: Json, changes: list[str], *, is_foreign: bool):
+    def __init__(
+        self, settings: Settings, traits: Traits, body: Json, changes: list[RequestChange], *, is_foreign: bool
+    ):
         self.facts: ModelFacts = traits.facts_for(settings.model)
         self.body = body
         self.is_foreign = is_foreign
@@ -238,12 +248,12 @@ class SettingsWriter:
         refused = self.facts.refused
         for name in sorted(refused & self._values.keys()) if refused else ():
             del self._values[name]
-            self.report(f"the setting {name!r} was left out: {self._model} refuses it")
+            self.report(_without_setting(name, f"{self._model} refuses it"))
 
-    def report(self, sentence: str) -> None:
+    def report(self, change: RequestChange) -> None:
         """Record a change, unless it was recorded already."""
-        if sentence not in self._changes:
-            self._changes.append(sentence)
+        if change not in self._changes:
+            self._changes.append(change)
 
     @property
     def sets_reasoning(self) -> bool:
@@ -261,7 +271,7 @@ class SettingsWriter:
     def omit(self, name: str, reason: str) -> None:
         """Leave a setting out and report it, if it is set."""
         if self._values.pop(name, None) is not None:
-            self.report(f"the setting {name!r} was left out: {reason}")
+            self.report(_without_setting(name, reason))
 
     def put(self, value: Any, *path: str) -> None:
         """Write a value into the body."""
@@ -318,14 +328,14 @@ class SettingsWriter:
                 return guaranteed_format(output, strict)
             except OutputRefused as error:
                 reason = str(error)
-        self.report(f"the schema of the output format is not enforced: {reason}")
+        self.report(Lost(f"the schema of the output format is not enforced: {reason}"))
         return output.model_copy(update={"strict": None if strict is None else False})
 
     def accepted_effort(self, effort: str) -> str:
         """Return the effort that the model accepts and that is nearest; another one is reported."""
         accepted = nearest_effort(effort, self.facts.efforts)
         if accepted != effort:
-            self.report(f"the reasoning effort {effort!r} became {accepted!r}, which the model accepts")
+            self.report(Translated(f"the reasoning effort {effort!r} became {accepted!r}, which the model accepts"))
         return accepted
 
     def fitting_budget(self, budget: int, limit: int | None, *, is_exact: bool) -> int | None:
@@ -340,10 +350,11 @@ class SettingsWriter:
             return budget
         fitting = min(budget, limit - 1 if is_exact else limit // 2)
         if fitting < LEAST_BUDGET:
-            self.report(f"reasoning was left out: it needs {LEAST_BUDGET} tokens, and the response has {limit}")
+            sentence = f"reasoning was left out: it needs {LEAST_BUDGET} tokens, and the response has {limit}"
+            self.report(LeftOut(sentence))
             return None
         if fitting != budget:
-            self.report(f"the reasoning budget was changed from {budget} to {fitting} of {limit} tokens")
+            self.report(Translated(f"the reasoning budget was changed from {budget} to {fitting} of {limit} tokens"))
         return fitting
 
     def write_limit(self) -> int | None:
@@ -356,7 +367,7 @@ class SettingsWriter:
         if limit is None:
             limit = None if endpoint.default_limit is None else most or endpoint.default_limit
         elif most is not None and limit > most:
-            self.report(f"the limit of {limit} output tokens became {most}: {self._model} accepts no more")
+            self.report(Translated(f"the limit of {limit} output tokens became {most}: {self._model} accepts no more"))
             limit = most
         if limit is not None:
             self.put(limit, *endpoint.limit_field)
@@ -376,7 +387,7 @@ class SettingsWriter:
         stop, most = self.get("stop"), self.traits.max_stop_texts
         if stop is not None and most is not None and len(stop) > most:
             self._values["stop"] = stop[:most]
-            self.report(f"only the first {most} of {len(stop)} texts that end the response were kept")
+            self.report(Lost(f"only the first {most} of {len(stop)} texts that end the response were kept"))
         for name, path in self.traits.setting_fields.items():
             if (value := self.take(name)) is not None:
                 self.put(value, *path)
@@ -387,4 +398,5 @@ class SettingsWriter:
         value = self.get(name)
         if value is not None and most is not None and value > most:
             self._values[name] = most
-            self.report(f"the setting {name!r} was changed from {value} to {most}, the most that is accepted")
+            sentence = f"the setting {name!r} was changed from {value} to {most}, the most that is accepted"
+            self.report(Translated(sentence))

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from streamkit.errors import UsageError
-from streamkit.history import CacheMark, Content
+from streamkit.history import Block, CacheMark, Content
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
 
@@ -32,6 +32,7 @@ __all__ = [
     "Request",
     "Settings",
     "auto_mark",
+    "cache_mark",
     "mark_contents",
     "mark_tools",
     "read_cache_mark",
@@ -201,6 +202,15 @@ def read_cache_mark(value: Any) -> CacheMark | None:
     if not isinstance(value, dict) or value.get("type") != "ephemeral":
         return None
     ttl = value.get("ttl")
+    return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
+
+
+def cache_mark(block: Block) -> CacheMark | None:
+    """Return the block's cache mark; None if it has none, or none of a valid form."""
+    mark = block.metadata.get("cache")
+    if not isinstance(mark, dict):
+        return None
+    ttl = mark.get("ttl")
     return CacheMark(ttl=ttl) if isinstance(ttl, str) else CacheMark()
 
 

@@ -15,6 +15,7 @@ from streamkit.errors import UsageError
 from streamkit.providers.contract.output_form import OutputRefused
 from streamkit.providers.requests.request import OutputFormat
 from streamkit.tools import StrictProfile
+from streamkit.values.request_changes import Lost, RequestChange
 
 if TYPE_CHECKING:
     from streamkit.output import OutputType
@@ -106,7 +107,7 @@ def guaranteed_format(output: OutputFormat, profile: StrictProfile) -> OutputFor
 
 
 def strict_output_if_possible(
-    output: OutputType[Any], profile: StrictProfile | None, changes: list[str]
+    output: OutputType[Any], profile: StrictProfile | None, changes: list[RequestChange]
 ) -> OutputFormat:
     """Return the form of a structured output for a target that accepts schemas that are not strict, too.
 
@@ -117,7 +118,7 @@ def strict_output_if_possible(
     try:
         return strict_output(output, profile)
     except OutputRefused as error:
-        changes.append(f"{error}; the model is not forced to keep to the schema")
+        changes.append(Lost(f"{error}; the model is not forced to keep to the schema"))
         return plain_output(output, strict=False)
 
 

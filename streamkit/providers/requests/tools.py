@@ -27,6 +27,7 @@ from streamkit.providers.requests.request import AllowedTools, read_cache_mark
 from streamkit.tools.custom import Grammar
 from streamkit.tools.definition import HostedTool, OfferedTool, ToolDefinition
 from streamkit.values.json_data import copy_with
+from streamkit.values.request_changes import Lost, RequestChange, Translated, without_fields
 from streamkit.values.schemas import StrictProfile
 
 __all__ = [
@@ -69,7 +70,7 @@ class ToolNames:
         self._targets: dict[tuple[str | None, str], str] = {}
         self._originals: dict[str, ToolDefinition] = {}
         self._unchanged: set[str] = set()  # the names of tools without a namespace that the target accepts
-        self.changes: list[str] = []
+        self.changes: list[RequestChange] = []
         definitions, _ = split_tools(tools)
         counts = Counter([tool.name for tool in definitions]) if definitions else {}
         for tool in definitions:
@@ -88,7 +89,8 @@ class ToolNames:
                     target = target[: longest - len(suffix)] + suffix
                 if target != tool.name:
                     group = "" if tool.namespace is None else f" of {tool.namespace!r}"
-                    self.changes.append(f"the tool {tool.name!r}{group} has the name {target!r} in this request")
+                    sentence = f"the tool {tool.name!r}{group} has the name {target!r} in this request"
+                    self.changes.append(Translated(sentence))
             if key == (None, target):
                 self._unchanged.add(target)
             self._targets[key] = target
@@ -153,7 +155,7 @@ class ToolNames:
 
 
 def prepare_tools(
-    tools: Sequence[OfferedTool], traits: Traits, names: ToolNames, changes: list[str]
+    tools: Sequence[OfferedTool], traits: Traits, names: ToolNames, changes: list[RequestChange]
 ) -> list[OfferedTool]:
     """Return the tools that a target is offered, in its form and with their names there.
 
@@ -163,7 +165,7 @@ def prepare_tools(
     for tool in tools:
         if isinstance(tool, HostedTool):
             if tool.provider != traits.name:
-                changes.append(f"the tool {tool.label!r} was left out: only {tool.provider} has it")
+                changes.append(Lost(f"the tool {tool.label!r} was left out: only {tool.provider} has it"))
             elif not tool.in_messages:
                 prepared.append(tool)
         elif tool.metadata.get("provider") == traits.name:
@@ -174,7 +176,7 @@ def prepare_tools(
     return prepared
 
 
-def _converted(tool: ToolDefinition, traits: Traits, names: ToolNames, changes: list[str]) -> ToolDefinition:
+def _converted(tool: ToolDefinition, traits: Traits, names: ToolNames, changes: list[RequestChange]) -> ToolDefinition:
     """Return a tool that was read in another provider's form."""
     further = tool.metadata.get("fields")
     left_out: list[str] = []
@@ -182,9 +184,9 @@ def _converted(tool: ToolDefinition, traits: Traits, names: ToolNames, changes: 
         left_out = [name for name, value in further.items() if value and name not in ("type", "parameters")]
     if left_out:
         listed = ", ".join(map(repr, left_out))
-        sentence = f"left out {listed} of tools: only {tool.metadata.get('provider')} has it"
-        if sentence not in changes:
-            changes.append(sentence)
+        change = without_fields(f"left out {listed} of tools: only {tool.metadata.get('provider')} has it", left_out)
+        if change not in changes:
+            changes.append(change)
     parameters = tool.parameters
     if parameters.get("type") != "object" or "properties" not in parameters:
         # OpenAI: "object schema missing properties"; Anthropic: "input_schema.type: Field required"

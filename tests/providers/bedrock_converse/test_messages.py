@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -44,7 +45,7 @@ def result(id: str = "c1", value: Any = "ok", **fields: Any) -> ToolResponseBloc
     return ToolResponseBlock(call_id=id, result=value, **fields)
 
 
-def render(*contents: Content, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def render(*contents: Content, **options: Any) -> tuple[list[dict[str, Any]], Sequence[str]]:
     rendered = PROVIDER.render(list(contents), **options)
     return rendered.messages, rendered.changes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def tool(*blocks: Block) -> Content:
     return Content(speaker="tool", blocks=list(blocks))
 
 
-def render_valid(*contents: Content, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def render_valid(*contents: Content, **options: Any) -> tuple[list[dict[str, Any]], Sequence[str]]:
     """Return the items, which the SDK's types accept, and the changes."""
     result = PROVIDER.render(contents, **options)
     # The type of a reasoning item requires an id; the API does not (NousResearch/hermes-agent#10217).

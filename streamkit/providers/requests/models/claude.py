@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from streamkit.providers.contract.traits import ModelFacts, budget_for, effort_for
 from streamkit.providers.requests.body_fields import LEAST_BUDGET, SettingsWriter
+from streamkit.values.request_changes import LeftOut, Translated
 
 __all__ = [
     "CLAUDE_MODELS",
@@ -118,7 +119,7 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
     is_wanted = mode == "auto" or budget is not None
     if form == "none":
         if is_wanted or effort:
-            writer.report("reasoning was left out: the model has none")
+            writer.report(LeftOut("reasoning was left out: the model has none"))
         return NO_THINKING
     if mode == "off":
         is_sent = writer.facts.reasoning_is_optional
@@ -128,7 +129,8 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
         is_exact = budget is not None and not writer.is_foreign
         field = _enabled(writer, budget or budget_for(effort), limit, is_exact=is_exact)
         if effort and field and budget is None:
-            writer.report(f"the reasoning effort {effort!r} became a budget of {field['budget_tokens']} tokens")
+            sentence = f"the reasoning effort {effort!r} became a budget of {field['budget_tokens']} tokens"
+            writer.report(Translated(sentence))
         if budget is None or writer.is_foreign:
             effort = None  # some models have both, and a client that sends both knows its model
     elif budget is not None and form != "adaptive":
@@ -137,11 +139,11 @@ def take_thinking(writer: SettingsWriter, limit: int | None) -> Thinking:
         field = {"type": "adaptive"}
         if budget is not None:
             effort = effort or effort_for(budget)
-            writer.report(f"the reasoning budget of {budget} tokens became the effort {effort!r}")
+            writer.report(Translated(f"the reasoning budget of {budget} tokens became the effort {effort!r}"))
     if field is not None and summary is not None:
         field["display"] = _DISPLAY_OF_SUMMARY.get(summary, "summarized")
     elif summary is not None:
-        writer.report("reasoning is not displayed: it was not requested")
+        writer.report(LeftOut("reasoning is not displayed: it was not requested"))
     return Thinking(field, _effort(writer, effort))
 
 
@@ -183,7 +185,7 @@ def _effort(writer: SettingsWriter, effort: str | None) -> str | None:
 
 def _enabled(writer: SettingsWriter, budget: int, limit: int | None, *, is_exact: bool) -> dict[str, Any] | None:
     if budget < LEAST_BUDGET:
-        writer.report(f"the reasoning budget was changed from {budget} to {LEAST_BUDGET} tokens, the least")
+        writer.report(Translated(f"the reasoning budget was changed from {budget} to {LEAST_BUDGET} tokens, the least"))
         budget = LEAST_BUDGET
     fitting = writer.fitting_budget(budget, limit, is_exact=is_exact)
     return None if fitting is None else {"type": "enabled", "budget_tokens": fitting}
