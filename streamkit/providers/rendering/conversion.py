@@ -20,7 +20,7 @@ from streamkit.history.repair import repair_contents
 from streamkit.providers.contract.output_form import add_output_tool
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice, Traits
-from streamkit.providers.registry import ProviderName, get, message_formats
+from streamkit.providers.registry import ProviderName, get, message_formats, npm_state
 from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
 from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_object, merge_fields
 from streamkit.providers.requests.request import (
@@ -483,7 +483,7 @@ def parse_messages(
         check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
         if provider == "vercel":
             return parse_vercel_messages(listed, system=system, changes=changes)
-        return parse_vercel_ui_messages(listed, registry.npm_state, system=system, changes=changes)
+        return parse_vercel_ui_messages(listed, npm_state, system=system, changes=changes)
     target = get(provider)
     if target.traits.has_importer:
         check_format(listed, target.name, target.traits.rate_message, _all_formats)
