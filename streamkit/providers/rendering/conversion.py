@@ -468,8 +468,7 @@ def parse_messages(
         provider: the provider that they belong to; ``"vercel"`` for the messages of Vercel's AI SDK that a model gets
             (``ModelMessage``), ``"vercel_ui"`` for those that ``useChat`` sends (``UIMessage``).
         system: the system text that is separate from the messages, in the provider's own form.
-        changes: receives a sentence for each part that was kept as an opaque block, because history has no block for
-            it, and for each field that was left out.
+        changes: receives a sentence for each part that was kept as an opaque block and for each field left out.
 
     Raises:
         UsageError: the messages are no list of dicts, they are of another format (the message names it), or messages
