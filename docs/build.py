@@ -56,6 +56,7 @@ MODULES = (
     "streamkit.bridges.prices",
     "streamkit.bridges.run_store",
     "streamkit.bridges.stored_log",
+    "streamkit.bridges.vercel_ui",
     "streamkit.testing",
 )
 

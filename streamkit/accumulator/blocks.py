@@ -173,8 +173,8 @@ class ChoiceBlocks:
                 self._state.events.append(Refusal(text, block.number, self.index))
             self._state.keep(len(text))
 
-    def _emit_end(self, block: Block) -> None:
-        """Emit the end of a block, if it is one of text and has not ended."""
+    def _emit_end(self, block: Block, is_lost: bool = False) -> None:
+        """Emit the end of a block, if it is one of text and has not ended; of a lost one without half a signature."""
         self._open_text = self._open_reasoning = None
         if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
             return
@@ -184,6 +184,8 @@ class ChoiceBlocks:
         block.is_ended = True
         _ = block.text  # joins its parts, as no more will come
         metadata, signature = dict(block.metadata or ()), None
+        if is_lost and block.kind == "reasoning":
+            metadata.clear()
         if metadata.get("signature").__class__ is str:
             signature = metadata.pop("signature")
         self._state.events.append(BlockEnded(block.kind, block.number, signature, metadata, self.index))

@@ -327,13 +327,14 @@ class Choice(ToolCallTracker):
         Args:
             confirmed: the wire's terminator was seen, or the source reported an orderly end.
         """
+        finish = self.provider_finish
+        confirmed = confirmed or finish is not None
+        is_lost = not confirmed or self._state.error is not None or finish_row(finish).is_error
         for block in self.blocks:
             if not block.is_ended:
                 block.is_cut = True
                 if block.call is None:
-                    self._emit_end(block)
-        finish = self.provider_finish
-        confirmed = confirmed or finish is not None
+                    self._emit_end(block, is_lost)
         if self._calls:
             self.end_all()
             self.decide_all(confirmed=confirmed, is_cut_short=finish_row(finish).is_cut_short)

@@ -125,7 +125,7 @@ class BlockEnded(BaseEvent, frozen=True, gc=False, tag="block_ended"):
     """The end of a block of text, reasoning or refusal; calls have ``ToolCallEnd``.
 
     Emitted once for each ``BlockStarted``. ``signature`` is the provider's signature of the block, ``metadata`` its
-    other opaque state, both for replay.
+    other opaque state, both for replay. Reasoning that an interrupted turn cut off has neither: half of one is refused.
     """
 
     type: ClassVar[Literal["block_ended"]] = "block_ended"

@@ -212,6 +212,28 @@ def _message_formats(provider_names: tuple[str, ...]) -> tuple[tuple[str, RateMe
     return tuple((name, rate) for rate, name in formats.items())
 
 
+def npm_state(name: str, state: str | None, text: str | None) -> dict[str, Any]:
+    """Return what npm ``ai`` has kept of a part, in the form of ``history.vercel_ui``; empty if no provider is meant.
+
+    Args:
+        name: the provider's name there.
+        state: the opaque state, if the part has some.
+        text: the text of the reasoning that it is; None for another part.
+    """
+    for provider in map(get, names()):
+        traits = provider.traits
+        if name not in traits.npm_names or provider.package.rpartition(".")[2] != traits.name:
+            continue
+        signature: str | None = None
+        metadata: dict[str, Any] = {}
+        if state is not None and text is not None and traits.reasoning_state is not None:
+            signature, metadata = traits.reasoning_state(state, bool(text))
+        elif state is not None and text is None and traits.call_state is not None:
+            metadata = traits.call_state(state)
+        return {"provider": traits.name, "signature": signature, "metadata": metadata}
+    return {}
+
+
 def detect(data: bytes) -> str | None:
     """Return the name of the provider that matches the first bytes of a body, or None if that is ambiguous.
 

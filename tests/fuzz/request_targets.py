@@ -12,6 +12,7 @@ from fuzz.inputs import Input, expand, part_bytes, sources
 from fuzz.target import Target
 from gateway.gateway_clients import CLIENTS
 from pydantic import ValidationError
+from ui_message_client import read_chunks, read_message
 
 from streamkit import (
     Content,
@@ -24,6 +25,7 @@ from streamkit import (
     render,
     render_request,
 )
+from streamkit.bridges.vercel_ui import InvalidChat, UiMessageStream, parse_chat
 from streamkit.history import ToolResponseBlock
 from streamkit.history.tool_results import to_stored_result
 from streamkit.providers.rendering.media import MediaPolicy
@@ -69,6 +71,13 @@ def messages(given: Input) -> None:
     wire = given.options.get("format", "own")
     changes: list[str] = []
     contents = parse_messages(_values(given), given.provider if wire == "own" else wire, changes=changes)
+    check_stored(contents)
+    _render(contents, given)
+
+
+def posted(given: Input) -> None:
+    """Read what a page of npm ``ai`` posts, store it, and render it for the provider that has made it."""
+    contents = parse_chat({"messages": _values(given)}).history
     check_stored(contents)
     _render(contents, given)
 
@@ -203,6 +212,20 @@ def _message_seeds() -> list[Input]:
     return seeds
 
 
+def _posted_seeds() -> list[Input]:
+    """Return what a page has of each recorded stream, and posts with the next message of a person."""
+    seeds = []
+    question = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
+    for number, source in enumerate(sources()):
+        turn, happened = run(source.provider, source.chunks, complete=True)
+        stream = UiMessageStream("m")
+        chunks = read_chunks(b"".join(map(stream.write, happened)) + stream.close())
+        if turn.content.blocks:
+            parts = json.loads(json.dumps([question, read_message(chunks), question]))
+            seeds.append(Input("posted", source.provider, source.provider, seed=number, parts=parts))
+    return seeds
+
+
 def _request_seeds() -> list[Input]:
     return [Input("request", name, other, seed=at, parts=[body]) for at, (name, other, body) in enumerate(_bodies())]
 
@@ -300,6 +323,7 @@ def _mcp_seeds() -> list[Input]:
 _REFUSED = (UsageError, UnsupportedContent)
 REQUEST_TARGETS = (
     Target("messages", messages, _REFUSED, _message_seeds, {"format": ("own", "vercel", "vercel_ui"), **_RENDERING}),
+    Target("posted", posted, (InvalidChat, UnsupportedContent), _posted_seeds, _RENDERING),
     Target("request", request, _REFUSED, _request_seeds),
     Target("stored", stored, (ValidationError, *_REFUSED), _stored_seeds, _RENDERING),
     Target("continued", continued, (UnsupportedContent,), _continued_seeds),

@@ -23,6 +23,7 @@ from streamkit.history import (
 )
 from streamkit.history.vercel_ui import parse_vercel_ui_messages
 from streamkit.ids import is_canonical
+from streamkit.providers.registry import npm_state
 
 Json = dict[str, Any]
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -142,7 +143,7 @@ def test_each_step_is_a_round() -> None:
     ]
     reasoning = contents[0].blocks[0]
     assert isinstance(reasoning, ReasoningBlock)
-    assert reasoning.metadata["providerMetadata"] == {"anthropic": {"signature": "s"}}
+    assert (reasoning.signature, reasoning.metadata) == ("s", {"provider": "anthropic"})
     body = render_request([Content.human("?"), *contents], "anthropic")
     assert [message["role"] for message in body["messages"]] == [
         "user", "assistant", "user", "assistant", "user", "assistant",
@@ -227,7 +228,10 @@ def test_messages_of_version_4_are_read() -> None:
 WORDS = st.sampled_from(
     ["role", "parts", "type", "text", "state", "toolCallId", "toolName", "input", "output", "errorText", "approval",
      "approved", "reason", "providerExecuted", "url", "mediaType", "filename", "content", "toolInvocations",
-     "toolInvocation", "experimental_attachments", "rawInput", "reasoning", "data", "id"]
+     "toolInvocation", "experimental_attachments", "rawInput", "reasoning", "data", "id", "providerMetadata",
+     "callProviderMetadata", "resultProviderMetadata", "streamkit", "provider", "metadata", "signature", "raw",
+     "raw_id", "kind", "refusal", "opaque", "google", "openai", "thoughtSignature", "itemId",
+     "reasoningEncryptedContent"]
 )  # fmt: skip
 VALUES = st.sampled_from(
     ["user", "assistant", "system", "text", "reasoning", "file", "tool-f", "dynamic-tool", "step-start", "data-x",
@@ -239,7 +243,92 @@ TREES = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dict
 
 @given(st.lists(st.dictionaries(WORDS, TREES, max_size=4), max_size=3))
 def test_no_message_content_raises(messages: list[Json]) -> None:
-    contents = parse_vercel_ui_messages(messages)
+    contents = parse_vercel_ui_messages(messages, npm_state)
     for content in contents:
         assert Content.model_validate_json(content.model_dump_json()) == content
     repair(contents)
+
+
+TEXT = {"type": "text", "text": "b"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "parts", "first"),
+    [
+        (
+            "anthropic",
+            [{"type": "reasoning", "text": "Hm.", "providerMetadata": {"anthropic": {"signature": "c2ln"}}}],
+            {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+        ),
+        (
+            "anthropic",
+            [{"type": "reasoning", "text": "", "providerMetadata": {"anthropic": {"redactedData": "cmVk"}}}],
+            {"type": "redacted_thinking", "data": "cmVk"},
+        ),
+        (
+            "bedrock_converse",
+            [{"type": "reasoning", "text": "Hm.", "providerMetadata": {"bedrock": {"signature": "c2ln"}}}],
+            {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "c2ln"}}},
+        ),
+        (
+            "gemini",
+            [{"type": "reasoning", "text": "Hm.", "providerMetadata": {"google": {"thoughtSignature": "c2ln"}}}],
+            {"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"},
+        ),
+        (
+            "gemini",
+            [tool_part("output-available", output=1, callProviderMetadata={"vertex": {"thoughtSignature": "c2ln"}})],
+            {
+                "functionCall": {"name": "weather", "args": {"city": "Oslo"}, "id": "c1"},
+                "thoughtSignature": "c2ln",
+            },
+        ),
+    ],
+)
+def test_what_npm_ai_has_kept_goes_back_to_its_provider(provider: str, parts: list[Json], first: Json) -> None:
+    assistant = next(message for message in render(read(*parts, TEXT), provider) if message["role"] != "user")
+    assert assistant["parts" if provider == "gemini" else "content"][0] == first
+    other = "anthropic" if provider == "gemini" else "gemini"
+    assert all(secret not in str(render(read(*parts, TEXT), other)) for secret in ("c2ln", "cmVk"))
+
+
+def test_a_reasoning_item_of_npm_ai_is_one_whatever_its_summaries() -> None:
+    def of_item(item_id: str, **more: str) -> Json:
+        return {"openai": {"itemId": item_id, **more}}
+
+    items = render(
+        read(
+            {
+                "type": "reasoning",
+                "text": "One.",
+                "providerMetadata": of_item("rs_1", reasoningEncryptedContent="ZW5j"),
+            },
+            {
+                "type": "reasoning",
+                "text": "Two.",
+                "providerMetadata": of_item("rs_1", reasoningEncryptedContent="ZW5j"),
+            },
+            {**TEXT, "providerMetadata": of_item("msg_1")},
+            tool_part("output-available", "call_1", output=1, callProviderMetadata=of_item("fc_1")),
+        ),
+        "openai_responses",
+    )
+    summary = [{"type": "summary_text", "text": "One.\n\nTwo."}]
+    assert items[0] == {"type": "reasoning", "summary": summary, "encrypted_content": "ZW5j"}
+    assert [item.get("call_id") for item in items[1:]] == [None, "call_1", "call_1"]
+
+
+def test_what_is_kept_for_an_unknown_provider_stays_with_its_part() -> None:
+    kept = {"acme": {"signature": "c2ln"}, "other": 1}
+    (content,) = read({**TEXT, "providerMetadata": kept})
+    assert content.blocks[0].metadata == {"providerMetadata": kept, "provider": "vercel"}
+    url = "https://e.org/a.png"
+    sent = {"streamkit": {"provider": "gemini", "raw": {"fileData": {"fileUri": url}}}}
+    (content,) = read({"type": "file", "mediaType": "image/png", "url": url, "providerMetadata": sent})
+    metadata = {"provider": "gemini", "raw": {"fileData": {"fileUri": url}}}
+    assert content.blocks == [FileBlock(media_type="image/png", url=url, metadata=metadata)]
+
+
+def test_a_preliminary_output_is_no_result() -> None:
+    (content,) = read(tool_part("output-available", output="half", preliminary=True))
+    assert [block.type for block in content.blocks] == ["tool_call"]

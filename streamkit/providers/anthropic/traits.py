@@ -190,6 +190,7 @@ TRAITS = Traits(
     illegal_in_name=re.compile(r"[^a-zA-Z0-9_-]"),
     signs_reasoning=True,  # https://platform.claude.com/docs/en/build-with-claude/extended-thinking
     reasoning_state=_reasoning_state,
+    npm_names=("anthropic",),
     matches_head=HeadMatcher(_is_own),
     rate_message=rate_message,
     markup_families=frozenset(),

@@ -94,6 +94,7 @@ TRAITS = Traits(
     name="bedrock_converse",
     request_rules="streamkit.testing.rules.bedrock_converse",
     reasoning_state=_reasoning_state,
+    npm_names=("bedrock", "amazonBedrock"),
     system_field="system",
     # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InferenceConfiguration.html; other settings
     # are the model's own fields.

@@ -258,6 +258,7 @@ class Traits(WireTraits, frozen=True, kw_only=True, dict=True):
             another provider, for (state, whether the block has text); None if the wire has no field for it.
         call_state: the same for a call: its metadata; None if a block of reasoning must carry it.
         calls_carry_reasoning: clients of the wire send the state of calls back and not that of reasoning.
+        npm_names: its names in the ``providerMetadata`` of npm ``ai``, which has the state as the two above take it.
         joins_blocks: a message has all its reasoning, all its text and all its calls in a field each, so that their
             order is lost.
     """
@@ -316,6 +317,7 @@ class Traits(WireTraits, frozen=True, kw_only=True, dict=True):
     reasoning_state: Callable[[str, bool], tuple[str | None, dict[str, Any]]] | None = None
     call_state: Callable[[str], dict[str, Any]] | None = None
     calls_carry_reasoning: bool = False
+    npm_names: tuple[str, ...] = ()
     joins_blocks: bool = False
 
     def facts_for(self, model: str | None) -> ModelFacts:

@@ -241,6 +241,7 @@ TRAITS = Traits(
     illegal_in_name=re.compile(r"[^a-zA-Z0-9_.:-]"),
     longest_name=128,
     reasoning_state=_reasoning_state,
+    npm_names=("google", "googleVertex", "vertex"),
     call_state=_call_state,
     calls_carry_reasoning=True,  # gemini-cli leaves thoughts out of its history
     matches_head=HeadMatcher(_is_own, {"Gemini's Interactions API": _is_interaction}),

@@ -461,6 +461,9 @@ def _reasoning_item(block: Block) -> Json | None:
     raw = block.metadata.get("item")
     if isinstance(block, ReasoningBlock):
         raw = block.opaque or raw
+        if raw is None and block.signature:  # encrypted content without its item, as a client has kept it
+            summary = [{"type": "summary_text", "text": block.text}] if block.text else []
+            raw = {"type": "reasoning", "summary": summary, "encrypted_content": block.signature}
     elif isinstance(block, OpaqueBlock):
         raw = block.raw
     return raw if isinstance(raw, dict) and raw.get("type") == "reasoning" else None

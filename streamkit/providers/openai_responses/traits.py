@@ -124,6 +124,7 @@ TRAITS = Traits(
     tool_namespaces=True,
     signs_reasoning=True,  # https://developers.openai.com/api/docs/guides/reasoning: encrypted_content of each item
     reasoning_state=_reasoning_state,
+    npm_names=("openai",),
     # https://platform.openai.com/docs/guides/reasoning#reasoning-summaries: the reasoning itself is never sent
     reasoning_kind="summary",
     matches_head=HeadMatcher(_is_own),

@@ -20,7 +20,7 @@ from streamkit.history.repair import repair_contents
 from streamkit.providers.contract.output_form import add_output_tool
 from streamkit.providers.contract.rendered import IdPolicy
 from streamkit.providers.provider import Provider, RenderedMessages, ToolChoice, Traits
-from streamkit.providers.registry import ProviderName, get, message_formats
+from streamkit.providers.registry import ProviderName, get, message_formats, npm_state
 from streamkit.providers.rendering.media import MediaPolicy, apply_media_policy
 from streamkit.providers.requests.body_fields import BodyFields, SettingsWriter, is_object, merge_fields
 from streamkit.providers.requests.request import (
@@ -468,8 +468,7 @@ def parse_messages(
         provider: the provider that they belong to; ``"vercel"`` for the messages of Vercel's AI SDK that a model gets
             (``ModelMessage``), ``"vercel_ui"`` for those that ``useChat`` sends (``UIMessage``).
         system: the system text that is separate from the messages, in the provider's own form.
-        changes: receives a sentence for each part that was kept as an opaque block, because history has no block for
-            it, and for each field that was left out.
+        changes: receives a sentence for each part that was kept as an opaque block and for each field left out.
 
     Raises:
         UsageError: the messages are no list of dicts, they are of another format (the message names it), or messages
@@ -481,8 +480,9 @@ def parse_messages(
         from streamkit.history.vercel_ui import parse_vercel_ui_messages
 
         check_format(listed, provider, dict(_vercel_formats())[provider], _all_formats)
-        parse = parse_vercel_messages if provider == "vercel" else parse_vercel_ui_messages
-        return parse(listed, system=system, changes=changes)
+        if provider == "vercel":
+            return parse_vercel_messages(listed, system=system, changes=changes)
+        return parse_vercel_ui_messages(listed, npm_state, system=system, changes=changes)
     target = get(provider)
     if target.traits.has_importer:
         check_format(listed, target.name, target.traits.rate_message, _all_formats)
