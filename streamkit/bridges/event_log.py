@@ -49,7 +49,7 @@ class UnknownRun(StreamkitError):
 
 
 class FramesGone(StreamkitError):
-    """The log has dropped the frame: the page loads what is stored.
+    """The log has dropped the frame: the page loads the stored conversation.
 
     Attributes:
         offset: of the frame.
@@ -87,7 +87,7 @@ class EventLog:
         self._news: anyio.Event | None = None  # readers wait for it
 
     async def append(self, *frames: bytes, ended: bool = False) -> int:
-        """Append frames, possibly none; the first call creates the log. A log that had ended goes on.
+        """Append frames, possibly none; the first call creates the log. A log that had ended is continued.
 
         Args:
             *frames: the frames.
@@ -275,7 +275,7 @@ class LiveRuns:
     async def start(
         self, run: Run[Any], frames: AsyncGenerator[bytes, None] | None = None, *, log: EventLog | None = None
     ) -> EventLog:
-        """Start a run, and return its log; a run that is resumed goes on in the log that it had.
+        """Start a run, and return its log; a resumed run continues its log.
 
         A log that cannot be written any more ends its run.
 

@@ -77,7 +77,7 @@ _Attributes: TypeAlias = dict[str, Any]
 
 
 class Telemetry:
-    """The spans and metrics of a program. It is also the ``observer`` of executors, whose calls get spans.
+    """The spans and metrics of a program. As the ``observer`` of executors it makes the spans of their calls.
 
     Args:
         tracer_provider: makes the spans; None for the global one.
@@ -137,7 +137,7 @@ class Telemetry:
     def start_call(
         self, call: ToolCall, tool: Tool, agent: _Attributes | None = None, parent: Context | None = None
     ) -> Callable[[ToolResult | None], None]:
-        """Start the span of a call, which is current until its end; return what takes its result."""
+        """Start the span of a call, which is current until its end; return the function that takes its result."""
         common = {"gen_ai.tool.name": tool.name, "gen_ai.tool.type": "function", **(agent or {})}
         own = {"gen_ai.tool.call.id": call.id, "gen_ai.tool.description": tool.description}
         operation = _Operation(self, f"execute_tool {tool.name}", {**common, **own}, parent)

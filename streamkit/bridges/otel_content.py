@@ -54,13 +54,13 @@ def to_message(content: Content) -> dict[str, Any]:
 
 
 def to_response(stored: Any) -> Any:
-    """Return a result as it is in history; of one with images or files their parts."""
+    """Return a result in the form of history; of one with images or files their parts."""
     shown = result_parts(stored)
     return stored if shown is None else _parts(shown)
 
 
 def _parts(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Return the parts of blocks, without what only a provider understands, and without the data of files."""
+    """Return the parts of blocks, without a provider's own data and the data of files."""
     parts: list[dict[str, Any]] = []
     for block in blocks:
         match block:

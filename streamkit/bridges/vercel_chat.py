@@ -32,7 +32,7 @@ _READ_PARTS = ("text", "reasoning", "file", "dynamic-tool", "step-start", f"data
 
 
 class InvalidChat(StreamkitError, ValueError):
-    """A posted body that is no chat, or has what a page may not send. Answer it with status 400 and its text."""
+    """A posted body that is no chat, or has parts that a page may not send. Answer it with status 400 and its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Chat:
 
 
 def parse_chat(body: bytes | str | Mapping[str, Any], *, allow_system: bool = False) -> Chat:
-    """Read what a page posts: the body of ``DefaultChatTransport``.
+    """Read the body that the ``DefaultChatTransport`` of a page posts.
 
     Args:
         body: the JSON, or its object.

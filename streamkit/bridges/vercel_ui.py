@@ -1,4 +1,4 @@
-"""Events as the UI message stream of npm ``ai``, versions 5, 6 and 7; ``parse_chat`` reads what its page posts.
+"""Events as the UI message stream of npm ``ai``, versions 5, 6 and 7; ``parse_chat`` reads its page's requests.
 
 The chunks, and what a client makes of them: ``ui-message-chunks.ts`` and ``process-ui-message-stream.ts`` in
 https://github.com/vercel/ai/tree/main/packages/ai/src. A version gets no chunk and no field that its early releases
@@ -66,7 +66,7 @@ class _Part:
 
 
 class UiMessageStream:
-    """A run or a turn as one message's stream. It holds what is open, and the addresses of the message's sources.
+    """A run or a turn as one message's stream. It holds the open parts, and the addresses of the message's sources.
 
     Args:
         message_id: the id of the message: a new one, or ``Chat.continues`` of a run that goes on after answers.
@@ -116,7 +116,7 @@ class UiMessageStream:
         return b"".join(frames)
 
     def close(self) -> bytes:
-        """Return the last frames: the ends of what is open, the end of the message, and ``[DONE]``.
+        """Return the last frames: the ends of open parts, the end of the message, and ``[DONE]``.
 
         Without a ``RunEnded`` the message is complete if its last turn is, and ends in an error otherwise.
         """
@@ -178,7 +178,7 @@ class UiMessageStream:
         return _Part(part_id, b"data: " + delta.removesuffix(b'""}'), state, name, self._number)
 
     def _replay(self, **fields: Any) -> Json:
-        """Return the ``providerMetadata`` of a part: what made it, and what its provider needs again."""
+        """Return the ``providerMetadata`` of a part: its origin, and the state that its provider needs again."""
         self._has_replay |= bool(fields.get("metadata") or fields.get("raw"))
         return {STATE: {name: value for name, value in {**self._origin, **fields}.items() if value}}
 

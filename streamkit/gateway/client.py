@@ -162,7 +162,7 @@ class ClientStream:
 
 
 async def run_watched(service: Awaitable[None], watch: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    """Await a service, and cancel it if its watch says so, or fails.
+    """Await a service, and cancel it if its watch reports an end, or fails.
 
     Args:
         service: the service.

@@ -127,7 +127,7 @@ def known_price(turn: Turn) -> float | None:
 
 
 def find_cost(price: Price, turn: Turn) -> float | None:
-    """Return the cost of a response, None if it is not known. Exceptions of *price* beside a UsageError are logged."""
+    """Return the cost of a response, None if it is not known. Exceptions of *price* but UsageError are logged."""
     try:
         return None if turn.usage is None else price(turn)
     except UsageError:

@@ -23,7 +23,7 @@ def read_tables(
     read: Callable[[dict[str, Any], list[_T]], _T],
     text: str | None = None,
 ) -> list[_T]:
-    """Return what is read of each table of a TOML file, in its order.
+    """Return one value for each table of a TOML file, in its order.
 
     Args:
         path: the file.

@@ -1,4 +1,4 @@
-"""The name under which this package is installed, and the errors that name what else to install.
+"""The name under which this package is installed, and the errors about packages that are missing.
 
 ``streamkit`` in the package index is another project. This module must depend on nothing.
 """

@@ -1,4 +1,4 @@
-"""The changes of a request for its target: a sentence each, whose class says what the change does to the meaning.
+"""The changes of a request for its target: a sentence each, with a class for its effect on the meaning.
 
 The meaning is the question, its material, and the actions that are allowed (docs/rules.md, "A strict gateway").
 `Translated`, `InWords` and `LeftOut` leave it. A change gets its class where it is made. The lists of callers get plain
@@ -66,7 +66,7 @@ class Lost(RequestChange):
 
 
 class Described(Lost):
-    """The request has another meaning, and a text for the model names what is missing."""
+    """The request has another meaning, and a text for the model names the missing part."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Observers: what a trace needs to hear of a run, of its requests and of its calls.
+"""Observers of a run, of its requests and of its calls, for traces.
 
 A run without an observer calls nothing of this, and one with an observer calls nothing for a chunk. The methods are
 called in the task that does the work, so they must not wait. What they raise ends the run.
@@ -27,7 +27,7 @@ class CallObserver(Protocol):
     """Observes calls that run; those that do not run (denied, invalid, awaiting a decision) are not reported."""
 
     def start_call(self, call: ToolCall, tool: Tool) -> Callable[[ToolResult | None], object]:
-        """Take the start of a call, and return what takes its result: None if the call was canceled."""
+        """Take the start of a call, and return the function that takes its result: None if the call was canceled."""
 
 
 class ObservedRequest(Protocol):

@@ -92,7 +92,7 @@ class PassedCalls:
         return known is not None
 
     def add(self, events: Iterable[Event]) -> None:
-        """Keep what a writer would have to know of a frame that was passed on."""
+        """Keep the events of a passed frame that a writer would need."""
         for event in events:
             if isinstance(event, (ResponseStarted, UsageReport)):
                 self._facts[event.__class__] = event

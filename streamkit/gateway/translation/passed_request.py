@@ -1,4 +1,4 @@
-"""A client's request for an upstream that speaks its dialect: the client's body, with what the gateway must change.
+"""A client's request for an upstream that speaks its dialect: the client's body with the gateway's own fields.
 
 Its fields, parts and their order stay as they came, also those that nobody knows yet. What changes is found in neutral
 form: the request is rendered once as the client has sent it and once as the upstream must get it, and what differs
@@ -72,7 +72,7 @@ def pass_request(
 
 
 def _apply(value: Any, before: Any, after: Any) -> Any:
-    """Return a value with what differs between two others that were made of it."""
+    """Return a value with the differences between two others that were made of it."""
     if before is after or before == after:
         return after if value is _NOTHING else value
     if isinstance(value, dict) and isinstance(before, dict) and isinstance(after, dict):
@@ -87,7 +87,7 @@ def _apply(value: Any, before: Any, after: Any) -> Any:
 
 
 def _apply_to_list(value: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
-    """Return a list with what was inserted, left out or changed between two others.
+    """Return a list with the items that were inserted, left out or changed between two others.
 
     Items that stayed are those of the value at every place, so that the beginning of a conversation keeps its form.
     """

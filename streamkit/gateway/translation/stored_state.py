@@ -1,4 +1,4 @@
-"""The state of calls that a gateway keeps, for clients that do not send it back: its names, and what a request needs.
+"""The state of calls that a gateway keeps for clients that do not send it back: its names, and that of a request.
 
 No chat framework keeps the fields in which a client could carry the state of an upstream (`opaque_state`), but each one
 sends its calls back. So the state of a call, with that of the blocks before it, is stored under the call's id, which

@@ -156,7 +156,7 @@ class WireRelay:
         return b"".join(parts), ()
 
     def close(self) -> bytes:
-        """Return the end of the response: what waited for its finish and the terminator, or the error."""
+        """Return the end of the response: the frames from the finish on and the terminator, or the error."""
         writer = self._writer
         body: bytes | None = None
         if self._is_whole:
@@ -323,7 +323,7 @@ class WireRelay:
         self._unstarted.clear()
 
     def _is_unknown(self, choice: int, call: Json) -> bool:
-        """Return True for what may be the beginning of a call that has not started."""
+        """Return True for an object that may begin a call that has not started."""
         if self._places.call_index is None:
             return False
         if raw_id := call.get(self._places.call_id):
@@ -331,7 +331,7 @@ class WireRelay:
         return (choice, normalize_index(call.get(self._places.call_index))) not in self._by_index
 
     def _change(self, chunk: Json, starts: list[ToolCallStart], refs: Sequence[CallRef]) -> bool:
-        """Change what the client must have otherwise; return whether anything is."""
+        """Change the fields that the gateway writes itself; return whether any is another one."""
         places, is_changed = self._places, False
         for holder, key in find_places(chunk, places.model) if self._model is not None else ():
             is_changed |= _set(holder, key, self._model)
@@ -455,7 +455,7 @@ class WireRelay:
 
 
 def _substance(turn: Turn) -> Any:
-    """Return what a client acts on."""
+    """Return the parts of a response that a client acts on."""
     calls = [[(call.name, call.kind, call.state, call.arguments) for call in choice.calls] for choice in turn.choices]
     texts = [(choice.text, choice.reasoning, choice.refusal) for choice in turn.choices]
     return calls, texts, turn.finish and turn.finish.reason, turn.error
