@@ -100,6 +100,13 @@ class ConfiguredUpstream:
         """The facts of the provider's HTTP endpoint."""
         return providers.get(self.provider).traits.endpoint
 
+    @property
+    def title(self) -> str:
+        """The provider, the address, and the names of models that are asked here first."""
+        names = [name for name in self.models if name != "*"]
+        more = ", ..." if len(names) > _MOST_NAMES else ""
+        return f"{self.provider} at {self.address}" + (f" for {', '.join(names[:_MOST_NAMES])}{more}" if names else "")
+
 
 def configure_upstream(
     provider: str,
@@ -224,6 +231,7 @@ _FILES = 8192  # enough for the most responses that the gateway serves at the sa
 #: The thresholds of Python's garbage collection. By the usual ones a body of 100,000 messages has 16 full collections,
 #: each of which stops all requests, the last one for 1.7 s; together they take more than half of its time.
 COLLECTIONS = (10_000, 20, 50)
+_MOST_NAMES = 8  # of models in a line at the start
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -406,12 +414,12 @@ async def _serve(
             await gateway.start()
         except StoreUnavailable as problem:
             raise UsageError(f"--store {redact(settings['store'])} cannot be used: {problem.__cause__}") from None
-        first, *others = [f"{upstream.provider} at {upstream.address}" for upstream in upstreams]
         if is_first:
-            report(f"streamkit gateway: {address_of(listening)} asks {first}")
+            first, *others = upstreams
+            report(f"streamkit gateway: {address_of(listening)} asks {first.title}")
             with contextlib.suppress(OutputError):  # a reader may want the address alone
                 for number, other in enumerate(others, 2):
-                    report(f"upstream {number}, if those before it fail: {other}")
+                    report(f"upstream {number}, if those before it fail or name no such model: {other.title}")
                 if settings["store"] is None:
                     report("a restart drops the state of open conversations: --store FILE keeps it")
         gc.set_threshold(*COLLECTIONS)

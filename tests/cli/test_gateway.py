@@ -550,6 +550,14 @@ def test_keys_of_a_file_are_read_again_at_a_signal_and_the_log_is_json(tmp_path)
     }
 
 
+def test_an_upstream_is_shown_with_the_models_that_it_names() -> None:
+    upstream = parse_upstream("anthropic=http://127.0.0.1:9#claude-*,fast=claude-haiku-4-5")
+    assert upstream.title == "anthropic at http://127.0.0.1:9 for claude-*, fast"
+    assert parse_upstream("anthropic=http://127.0.0.1:9#m").title == "anthropic at http://127.0.0.1:9"
+    many = parse_upstream("anthropic=http://127.0.0.1:9#" + ",".join(f"m{number}" for number in range(20)))
+    assert many.title.endswith(" for m0, m1, m2, m3, m4, m5, m6, m7, ...")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
 def test_the_next_upstream_answers_and_the_line_names_it():
@@ -562,7 +570,7 @@ def test_the_next_upstream_answers_and_the_line_names_it():
             process.send_signal(signal.SIGINT)
             _, written = process.communicate(timeout=PATIENCE)
     assert "Hello." in response.text
-    assert listed == f"upstream 2, if those before it fail: ollama at {other}\n"
+    assert listed == f"upstream 2, if those before it fail or name no such model: ollama at {other}\n"
     assert "disconnected" not in written
     assert "openai_chat > ollama m  upstream 2 after anthropic: overloaded: Overloaded" in written
 
