@@ -62,7 +62,8 @@ def test_the_code_runs(code: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     if code == BLOCKS[0]:
-        assert "Take an umbrella." in done.stdout
+        assert "ToolCompleted" in done.stdout
+        assert "RunEnded(ended='answered'" in done.stdout.splitlines()[-1]
     if code == BLOCKS[1]:
         assert "answered 2 Take one." in done.stdout
         assert "answered 1 A large one." in done.stdout
