@@ -9,6 +9,7 @@ navigation, a name that does not resolve, an annotation that cannot be evaluated
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -90,11 +91,23 @@ def to_page(file: Path, pages: dict[Path, str]) -> str:
     return "".join(part if at % 2 else LINK.sub(lead_to_page, part) for at, part in enumerate(parts))
 
 
-def navigation(entries: list[dict[str, Any]]) -> list[str]:
+def expand_cookbook(configuration: str) -> str:
+    """Return the configuration with the pages of ``cookbook/`` in the place of the folder, or without the folder."""
+    index = DOCS / "cookbook" / "index.md"
+    if not index.exists():
+        return re.sub(r".*= \"cookbook/\".*\n", "", configuration)
+    names = dict.fromkeys(
+        ["index.md", *re.findall(r"^\|.*\]\((\w+\.md)\) \|$", index.read_text("utf-8"), re.MULTILINE)]
+    )
+    return configuration.replace('"cookbook/"', json.dumps([f"cookbook/{name}" for name in names]))
+
+
+def navigation(entries: list[dict[str, Any]] | list[str]) -> list[str]:
     """Return the pages of a navigation in their order."""
     pages: list[str] = []
-    for value in (value for entry in entries for value in entry.values()):
-        pages += navigation(value) if isinstance(value, list) else [value]
+    for entry in entries:
+        for value in entry.values() if isinstance(entry, dict) else [entry]:
+            pages += navigation(value) if isinstance(value, list) else [value]
     return pages
 
 
@@ -161,13 +174,14 @@ def build(output: Path = OUTPUT) -> None:
     """
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.copytree(DOCS, WORK / "pages", ignore=shutil.ignore_patterns("*.md", "*.py", "*.toml", "__pycache__"))
-    shutil.copy(DOCS / "zensical.toml", WORK)
+    configuration = expand_cookbook((DOCS / "zensical.toml").read_text("utf-8"))
+    (WORK / "zensical.toml").write_text(configuration, encoding="utf-8")
     files = find_pages()
     pages = {path: to_page(file, files) for file, path in files.items()} | {"reference.md": list_modules()}
     for path, text in pages.items():
         (WORK / "pages" / path).parent.mkdir(parents=True, exist_ok=True)
         (WORK / "pages" / path).write_text(text, encoding="utf-8")
-    project = tomllib.loads((DOCS / "zensical.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads(configuration)["project"]
     order = navigation(project["nav"])
     if set(order) != set(pages):
         raise ValueError(f"pages or entries of the navigation without the other: {sorted(set(order) ^ set(pages))}")
