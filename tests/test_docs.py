@@ -205,6 +205,7 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
         assert (tmp_path / "site" / page).exists()
         html = (tmp_path / "site" / page).with_suffix(".html").read_text("utf-8")
         assert not [link for link in re.findall(r'href="([^"]+\.md[^"]*)"', html) if "://" not in link]
+        assert "<p>```" not in html, "a program that is shown as text"
         assert not re.search(r'<(?:link|script)[^>]+(?:href|src)="https?:', html), "something is loaded from elsewhere"
 
 

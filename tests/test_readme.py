@@ -33,7 +33,7 @@ from streamkit.testing import Call, Reply, serve
 with serve([Reply(Call("get_weather", {"city": "Oslo"})), Reply("Take an umbrella.")]) as server:
 """
 #: The package of a provider, which its programs import.
-ACME = re.findall(r"^```python (acme_streamkit/\w+\.py)\n(.*?)^```", GUIDE, flags=re.MULTILINE | re.DOTALL)
+ACME = re.findall(r'^```python title="(acme_streamkit/\w+\.py)"\n(.*?)^```', GUIDE, flags=re.MULTILINE | re.DOTALL)
 LOOP = next(code for code in PROGRAMS if "anyio, httpx, streamkit" in code)
 OWN_PARSER = next(code for code in PROGRAMS if "NormalizedToolChunk" in code)
 WIRES = (DOCS / "wires.md").read_text(encoding="utf-8")
