@@ -88,7 +88,13 @@ def to_page(file: Path, pages: dict[Path, str]) -> str:
         return f"]({path}{mark}{anchor})"
 
     parts = FENCE.split(file.read_text(encoding="utf-8"))
-    return "".join(part if at % 2 else LINK.sub(lead_to_page, part) for at, part in enumerate(parts))
+    for at, part in enumerate(parts):
+        if not part.startswith(
+            "```"
+        ):  # Python-Markdown takes four spaces for what belongs to an item "1. ", GitHub three
+            part = re.sub(r"^   (?=.)", "    ", part, flags=re.MULTILINE)
+        parts[at] = part if at % 2 else LINK.sub(lead_to_page, part)
+    return "".join(parts)
 
 
 def expand_cookbook(configuration: str) -> str:
