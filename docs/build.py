@@ -123,7 +123,7 @@ def write_reference(folder: Path) -> None:
     Raises:
         UserWarning: pdoc could not document something.
     """
-    render.configure(docformat="google", show_source=False)
+    render.configure(docformat="google", show_source=False, template_directory=DOCS / "pdoc")
     for name in MODULES:  # pdoc forbids to start programs on import, and croniter, which dbos imports, starts one
         import_module(name)
     with warnings.catch_warnings():
@@ -179,7 +179,9 @@ def build(output: Path = OUTPUT) -> None:
         UserWarning: pdoc could not document something.
     """
     shutil.rmtree(WORK, ignore_errors=True)
-    shutil.copytree(DOCS, WORK / "pages", ignore=shutil.ignore_patterns("*.md", "*.py", "*.toml", "__pycache__"))
+    shutil.copytree(
+        DOCS, WORK / "pages", ignore=shutil.ignore_patterns("*.md", "*.py", "*.toml", "__pycache__", "pdoc")
+    )
     configuration = expand_cookbook((DOCS / "zensical.toml").read_text("utf-8"))
     (WORK / "zensical.toml").write_text(configuration, encoding="utf-8")
     files = find_pages()
