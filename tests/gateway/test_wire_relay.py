@@ -214,7 +214,7 @@ NEW = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**63)
     | st.text(max_size=5)
-    | st.floats(allow_nan=False, width=32),
+    | st.floats(allow_nan=False, allow_infinity=False, width=32),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=5,
 )

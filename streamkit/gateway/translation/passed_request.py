@@ -58,8 +58,9 @@ def pass_request(
         # Ids that the upstream would refuse, of calls that another one has made.
         body = {**body, field: [known[at] if _has(each, lost) else each for at, each in enumerate(messages)]}
     applied: Json = _apply(body, before, after)
-    empty: tuple[Any, ...] = (None, [], {})
-    passed = {name: value for name, value in applied.items() if name in after or value in empty}  # else it is refused
+    # What is not in the upstream's form is refused, unless it asks for nothing. Google takes names in two spellings.
+    names = {name.replace("_", "").lower() for name in after}
+    passed = {name: value for name, value in applied.items() if name.replace("_", "").lower() in names or not value}
     if not is_comparable:
         passed[field] = after[field]  # the upstream would refuse them as they are
     else:

@@ -127,6 +127,8 @@ class OllamaWriter(WholeCallWriter):
         """Write log probabilities in a line without text."""
         if entries := openai_log_probabilities(event):
             self.send({**self._line({}), "logprobs": entries})
+        else:
+            super().log_probabilities(event)
 
     def end_block(self, event: BlockEnded) -> None:
         """Report the state of a block of another provider; a block has no end on this wire."""

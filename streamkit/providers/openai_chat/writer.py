@@ -228,7 +228,9 @@ class ChatWriter(Writer):
 
     def log_probabilities(self, event: LogProbabilities) -> None:
         """Write log probabilities in a chunk without text."""
-        if entries := openai_log_probabilities(event):
+        if not (entries := openai_log_probabilities(event)):
+            super().log_probabilities(event)
+        else:
             field = "refusal" if isinstance(event.raw, dict) and event.raw.get("refusal") else "content"
             self._delta({"content": ""}, {"logprobs": {"content": None, "refusal": None, field: entries}})
 

@@ -137,7 +137,9 @@ class _TextWriter(Writer):
 
     def log_probabilities(self, event: LogProbabilities) -> None:
         """Write log probabilities in a delta without text; before the first text keep them for it."""
-        self._logprobs += openai_log_probabilities(event)
+        if not (entries := openai_log_probabilities(event)):
+            super().log_probabilities(event)
+        self._logprobs += entries
         item = self._item("message")
         if self._logprobs and item is not None and item.kind == "output_text":
             self._delta(item, "")
