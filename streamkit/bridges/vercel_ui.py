@@ -311,6 +311,7 @@ class UiMessageStream:
             self._chunk("tool-output-error", toolCallId=call.id, errorText=text, providerExecuted=is_server_call)
         else:
             self._chunk("tool-input-error", **self._call_fields(call), input=call.input, errorText=text)
+        call.state = "ended"
 
     def _server_tool(self, event: events.ServerTool) -> None:
         key, data = event.id or event.name, to_valid_json(event.data)
