@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamkit.accumulator.limits import WireTraits
 from streamkit.providers.contract.rendered import ToolChoice
 from streamkit.providers.contract.traits import Endpoint, ModelFacts, Traits
-from streamkit.providers.provider import Provider
+from streamkit.providers.provider import Provider, RenderedMessages
 from streamkit.providers.registry import broken, detect, dialect, get, names, register, writer
 from streamkit.values.lazy_names import lazy_names
 
@@ -23,6 +23,7 @@ __all__ = [
     "Endpoint",
     "ModelFacts",
     "Provider",
+    "RenderedMessages",
     "ToolChoice",
     "Traits",
     "WireTraits",

@@ -53,9 +53,11 @@ def render_longer(
     *renderings* is what was kept of the conversation, and receives what is kept of this rendering.
     """
     key = (provider, options, None if mark is None else mark.get("ttl", ""))
-    kept = renderings.pop(key, None) or _KeptRendering(provider, options, mark)
-    rendered = kept.render(contents) if type(provider).render is Provider.render else None
-    if rendered is None:
+    kept, rendered = None, None
+    if type(provider).render is Provider.render:  # one that renders by itself may have no renderer
+        kept = renderings.pop(key, None) or _KeptRendering(provider, options, mark)
+        rendered = kept.render(contents)
+    if kept is None or rendered is None:
         marked = contents if mark is None else mark_contents(contents, mark)
         return render_messages(marked, provider, ids=options.ids, model=options.model, endpoint=options.endpoint)
     while len(renderings) >= _MOST_KEPT:
