@@ -21,7 +21,7 @@ def main() -> int:
     """Run the command line; return the exit code."""
     try:
         from streamkit.cli import main as run
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if not (error.name or "").startswith("streamkit"):
             raise
         import streamkit

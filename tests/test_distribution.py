@@ -38,10 +38,13 @@ def test_a_message_names_an_extra_that_exists() -> None:
     assert install_command("gateway") == "pip install 'streamkit-llm[gateway]'"
 
 
-def test_the_command_reports_a_package_of_another_project(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_cli", [False, True])
+def test_the_command_reports_a_package_of_another_project(tmp_path: Path, has_cli: bool) -> None:
     other = tmp_path / "streamkit"
     other.mkdir()
     (other / "__init__.py").write_text("def publish(): ...\n", "utf-8")
+    if has_cli:
+        (other / "cli.py").write_text("def run(): ...\n", "utf-8")
     paths = [str(tmp_path), str(ROOT)]
     program = f"import sys; sys.path[:0] = {paths!r}; import streamkit_llm; sys.exit(streamkit_llm.main())"
     done = subprocess.run([sys.executable, "-c", program, "demo"], capture_output=True, text=True, cwd=tmp_path)

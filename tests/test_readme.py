@@ -25,7 +25,7 @@ BLOCKS, PROGRAMS = (
     re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL) for text in (README, GUIDE)
 )
 #: The first program of the README has a real key; here its requests go to the embedded server.
-REAL = 'connect("anthropic", model="claude-sonnet-4-5")'
+REAL = 'connect("anthropic", model="claude-sonnet-5")'
 LOCAL = 'connect("anthropic", model="m", api_key="any", base_url=server.base_url("anthropic"))'
 SERVER = """\
 from streamkit.testing import Call, Reply, serve

@@ -83,7 +83,8 @@ class HttpConnection(Connection):
     """What `connect` returns: the ``create_new_stream`` of runs.
 
     Fallbacks of a run (``Retries(fallbacks=[Target("gemini", "gemini-2.5-pro")])``) and hooks that change the provider
-    are requested of that provider, with the key of its environment variable; ``Target.endpoint`` is its base URL.
+    are requested of that provider, with the key of its environment variable; ``Target.endpoint`` is its base URL. So is
+    another server of the same provider: the key of this connection is not sent there.
 
     Attributes:
         provider: the provider's name.
@@ -109,7 +110,10 @@ class HttpConnection(Connection):
         self.endpoint: str = base_address(found.traits.endpoint, base_url)
         self._settings = {} if settings is None else to_settings(settings).values
         self._body = dict(body or {})
-        self._keys = {found.name: _usable_key(found.name, api_key, is_own_server=base_url is not None)}
+        # A key is sent to the server that it was passed for, and to no other one of its provider.
+        self._keys: dict[tuple[str, str | None], str | None] = {
+            (found.name, self.endpoint): _usable_key(found.name, api_key, is_own_server=base_url is not None)
+        }
         self._given, self._client = client, client
         self._users = 0
         if client is None:
@@ -127,19 +131,19 @@ class HttpConnection(Connection):
         if self._client is None:
             raise UsageError("the connection is closed: use it in run_loop, or within `async with connection:`")
         name, model = context.provider.name, context.model or self.model
-        is_own = name == self.provider
-        if not is_own and context.model is None:
+        is_own = name == self.provider and context.endpoint in (None, self.endpoint)
+        if name != self.provider and context.model is None:
             raise UsageError(f"the fallback to {name} must name its model: Target({name!r}, 'MODEL')")
         endpoint = context.provider.traits.endpoint
-        address = context.endpoint if context.endpoint and not is_own else None
-        if name not in self._keys:
-            self._keys[name] = _usable_key(name, None, is_own_server=address is not None)
+        address = self.endpoint if is_own else context.endpoint
+        if (name, address) not in self._keys:
+            self._keys[name, address] = _usable_key(name, None, is_own_server=address is not None)
         settings = render_request([], context.provider, settings={**self._settings, "model": model}, stream=True)
         body = _merge(_merge(settings, self._body if is_own else {}), context.request)
         return self._client.stream(
             "POST",
-            request_url(endpoint, model, self.endpoint if is_own else address),
-            headers={"content-type": "application/json", **request_headers(endpoint, self._keys[name])},
+            request_url(endpoint, model, address),
+            headers={"content-type": "application/json", **request_headers(endpoint, self._keys[name, address])},
             content=encode_json(body),
         )
 
@@ -164,7 +168,7 @@ class HttpConnection(Connection):
 
 def request_url(endpoint: Endpoint, model: str, base_url: str | None = None) -> str:
     """Return the URL to post to; the errors are those of `base_address`."""
-    return base_address(endpoint, base_url) + endpoint.path.format(model=quote(model, safe="/:@"))
+    return base_address(endpoint, base_url) + endpoint.path.format(model=quote(model, safe=""))
 
 
 def base_address(endpoint: Endpoint, base_url: str | None = None) -> str:

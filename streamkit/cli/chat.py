@@ -3,7 +3,7 @@
 The response is written to standard output as it arrives, tools and warnings to standard error. The key is read from the
 provider's usual environment variable. For example:
 
-  streamkit chat --provider anthropic --model claude-sonnet-4-5 --tool mytools:get_weather "Weather in Oslo?"
+  streamkit chat --provider anthropic --model claude-sonnet-5 --tool mytools:get_weather "Weather in Oslo?"
 
 where mytools.py is in the current folder and get_weather is a function with type annotations and a docstring. Before a
 tool with approval="ask" runs, the command asks you at the terminal.

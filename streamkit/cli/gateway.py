@@ -177,7 +177,7 @@ def read_config(path: str, first_event_timeout: float | None = None) -> list[Con
         base-url = "http://localhost:8000/v1"
         key-variable = "VLLM_KEY"
         first-event-timeout = 20
-        models = { "claude-sonnet-4-5" = "qwen3", "*" = "qwen3-small" }
+        models = { "claude-sonnet-5" = "qwen3", "*" = "qwen3-small" }
 
         [[upstream]]
         provider = "openai_chat"
@@ -438,7 +438,7 @@ def _models(model: str | None, pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, separator, upstream = pair.partition("=")
         if not (name and separator and upstream):
-            raise UsageError(f"--model-map takes CLIENT=UPSTREAM, such as 'claude-sonnet-4-5=gpt-5', not {pair!r}")
+            raise UsageError(f"--model-map takes CLIENT=UPSTREAM, such as 'claude-sonnet-5=gpt-5', not {pair!r}")
         models[name] = upstream
     return models
 

@@ -440,9 +440,10 @@ class Conversion:
         if (relay := self.relay) is not None:
             passed, rest = relay.relay(events, data)
             if self.carrier.keeps_calls:
-                self.carrier.carry([event for event in events if event not in rest] if rest else events)
-            told, relay.told = relay.told, ()
-            _ = self._write(told) if told else b""  # the client has it from the frames
+                written = set(map(id, rest))  # a batch may have thousands of events
+                self.carrier.carry([event for event in events if id(event) not in written])
+            before, relay.passed_events = relay.passed_events, ()
+            _ = self._write(before) if before else b""  # the client has their frames
             return passed + self._write(rest) if rest else passed
         return self._write(events)
 

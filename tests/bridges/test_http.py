@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from streamkit import Content, RoundContext, StreamInterrupted, Target, UsageError, providers, run_loop
-from streamkit.bridges.http import HttpConnection, connect
+from streamkit.bridges.http import HttpConnection, connect, request_url
 from streamkit.execution import Retries
 from streamkit.testing import Call, Reply, Status, serve
 
@@ -147,6 +147,27 @@ async def test_a_fallback_is_requested_with_its_own_key(monkeypatch: pytest.Monk
     assert "x-api-key" not in second.headers
 
 
+@pytest.mark.parametrize("has_key", [False, True])
+async def test_another_server_of_the_provider_does_not_get_the_key(
+    monkeypatch: pytest.MonkeyPatch, has_key: bool
+) -> None:
+    if has_key:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "key-2")
+    with serve([Status(503, "down")]) as first, serve([Reply("Rain.")]) as second:
+        connection = connect("anthropic", model="m-1", api_key="key-1", base_url=first.base_url("anthropic"))
+        other = Target("anthropic", "m-2", second.base_url("anthropic"))
+        run = await run_loop(connection, history=QUESTION, retries=Retries(fallbacks=[other]))
+        assert (run.text, len(first.requests)) == ("Rain.", 1)
+        assert second.requests[0].headers.get("x-api-key") == ("key-2" if has_key else None)
+        assert second.requests[0].json["model"] == "m-2"
+
+
+def test_a_name_of_a_model_is_one_segment_of_the_path() -> None:
+    arn = "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude"  # boto3 escapes both signs, too
+    url = request_url(providers.get("bedrock_converse").traits.endpoint, arn, "https://bedrock")
+    assert url == f"https://bedrock/model/{arn.replace(':', '%3A').replace('/', '%2F')}/converse-stream"
+
+
 async def test_what_a_fallback_lacks_is_said() -> None:
     with serve([Status(503, "down")] * 2) as server:
         connection = connect("anthropic", model="m", base_url=server.base_url("anthropic"))
@@ -180,6 +201,8 @@ async def test_a_connection_is_one_to_its_provider() -> None:
     with serve([Reply("Rain.")]) as server:
         connection = connect("anthropic", model="m", base_url=server.base_url("anthropic"))
         await run_loop(connection, provider="anthropic", history=QUESTION)
+    with pytest.raises(UsageError, match="the connection has an endpoint: leave out endpoint="):
+        run_loop(connection, endpoint="https://other", history=QUESTION)
     with pytest.raises(UsageError, match="the connection is one to anthropic, not to gemini"):
         run_loop(connection, provider="gemini", history=QUESTION)
 

@@ -152,7 +152,9 @@ def run_loop(
         named, provider = provider, create_new_stream.provider
         if named is not None and providers.get(named).name != provider:
             raise UsageError(f"the connection is one to {provider}, not to {providers.get(named).name}")
-        model, endpoint = model or create_new_stream.model, endpoint or create_new_stream.endpoint
+        if endpoint not in (None, create_new_stream.endpoint):
+            raise UsageError("the connection has an endpoint: leave out endpoint=, or pass base_url to the connection")
+        model, endpoint = model or create_new_stream.model, create_new_stream.endpoint
     tools_by_name = to_tools(tools)
     output_type: OutputType[Out] | None = None
     if output is not None:

@@ -99,7 +99,7 @@ class PassedCalls:
             elif isinstance(event, (ToolCallStart, ToolCallEnd, ToolCallReady)):
                 self._events.append(event)
 
-    def tell(self, rest: Sequence[Event]) -> list[Event]:
+    def events_before(self, rest: Sequence[Event]) -> list[Event]:
         """Return the events that a writer must know before *rest*; the text of each call is one delta."""
         return [*self._facts.values(), *self._calls(rest)]
 

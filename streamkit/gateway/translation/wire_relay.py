@@ -70,7 +70,7 @@ class WireRelay:
         is_whole: the response of the client is not streamed.
 
     Attributes:
-        told: what the writer must know before the first events that it writes; the client knows it from the frames.
+        passed_events: those that the writer gets before the first one that it writes; the client has their frames.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class WireRelay:
         self._plain_change: tuple[bytes, bytes] | None = None  # a text in it and what replaces it, if that is all
         self._has_end = False  # the upstream has ended the stream
         self._passed_on = PassedCalls(places, turn)
-        self.told: Sequence[Event] = ()
+        self.passed_events: Sequence[Event] = ()
         self._separators = chain((b"[",), repeat(b"\n,\r\n"))
 
     def relay(self, events: Sequence[Event], data: Any) -> tuple[bytes, Sequence[Event]]:
@@ -142,7 +142,7 @@ class WireRelay:
             if not (is_plain or frame.is_last) and self._passed_on.ends_at(frame.payload, frame.events):
                 self._is_translated = True
                 rest = [event for event in events if event.__class__ is not Warned][done:]
-                self.told = self._passed_on.tell(rest)
+                self.passed_events = self._passed_on.events_before(rest)
                 return b"".join(parts), rest
             done += sum(event.__class__ is not Warned for event in frame.events)
             parts += self._pass_on(frame)
