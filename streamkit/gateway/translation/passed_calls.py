@@ -104,12 +104,15 @@ class PassedCalls:
         return [*self._facts.values(), *self._calls(rest)]
 
     def _calls(self, rest: Sequence[Event]) -> Iterator[Event]:
+        later: dict[str, list[str]] = {}  # the deltas of each call that follow
+        for each in rest:
+            if isinstance(each, ToolCallDelta):
+                later.setdefault(each.call.id, []).append(each.arguments_delta)
         for event in self._events:
             if not isinstance(event, ToolCallStart):
                 yield event
             else:  # a custom call was passed on without an object around its text, and gets none around the rest
                 yield structs.replace(event, call=structs.replace(event.call, kind="function"))
-                deltas = (each for each in rest if isinstance(each, ToolCallDelta) and each.call.id == event.call.id)
-                later = "".join([each.arguments_delta for each in deltas])
-                text = self._turn.call(event.call.id).arguments_text.removesuffix(later)
+                text = self._turn.call(event.call.id).arguments_text
+                text = text.removesuffix("".join(later.get(event.call.id, ())))
                 yield ToolCallDelta(event.call, text, event.choice)
