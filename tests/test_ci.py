@@ -85,7 +85,7 @@ def test_what_the_readme_command_leaves_out_is_run() -> None:
 @pytest.mark.skipif(not SCRIPT.exists(), reason="a source distribution does not contain .ci")
 def test_the_fuzzer_runs_for_every_change_and_longer_before_a_release() -> None:
     every, _, before_a_release = SCRIPT.read_text("utf-8").partition("\nfull_checks() {\n")
-    assert "python -m tests.fuzz --minutes 2\n" in every
+    assert re.search(r"PYTHONHASHSEED=0 \S+ -m tests\.fuzz --minutes 5 --inputs \d{4,}\n", every)
     assert "python -m tests.fuzz --minutes 60 " in before_a_release
 
 

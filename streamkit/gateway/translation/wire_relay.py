@@ -88,6 +88,7 @@ class WireRelay:
         self._is_whole = is_whole
         self._traits = writer.traits
         self._places = places = cast("WirePlaces", writer.places)
+        self._of_calls = (*_OF_CALLS, ToolCallEnd) if places.item_id else _OF_CALLS  # an item has an end of its own
         self._wrap = wrap
         self._model = model if places.model else None
         self._usage_chunk = usage_chunk or not places.has_usage_chunk
@@ -235,7 +236,7 @@ class WireRelay:
             if has_usage and not self._usage_chunk and self._moves_usage(chunk):
                 return
             starts = [event for event in events if isinstance(event, ToolCallStart)]
-            refs = [event.call for event in events if isinstance(event, _OF_CALLS)]
+            refs = [event.call for event in events if isinstance(event, self._of_calls)]
             if starts:
                 yield from self._start_calls(starts)
                 refs = [ref for ref in refs if ref.id not in self._started]  # those of this frame
@@ -400,7 +401,7 @@ class WireRelay:
             elif index_key is None:
                 self._without_ids.append(ref)
         elif ref is None and (index_key is not None or self._without_ids):
-            ref = refs[0] if len(refs) == 1 else self._by_index.get(place)
+            ref = refs[0] if len(refs) == 1 else self._by_index.get(place) if place[1] is not None else None
         if ref is None:
             return False if index_key is None or raw_id is None else call.pop(id_key) is not None
         is_changed = False
