@@ -324,9 +324,8 @@ def test_own_provider(cookbook: Cookbook) -> None:
 
 
 def test_traces(cookbook: Cookbook) -> None:
-    need("opentelemetry.sdk")
-    reason = "opentelemetry-exporter-otlp-proto-http is not installed"
-    protocol = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason=reason)
+    need("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+    protocol = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     spans: dict[str, Any] = {}
 
     def collect(path: str, body: bytes) -> bytes:
