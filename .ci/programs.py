@@ -2,10 +2,10 @@
 
     .venv/bin/python .ci/programs.py WHEEL [PYTHON]
 
-The programs of each page of the cookbook run with PYTHON (by default this one) in an environment of their own, which has
-what the page's line ``pip install`` names and nothing else: neither the checkout nor a package that the page forgets. The
-tests of the page, which run here, play the providers. The other programs run with the extra ``cli``; those that need a
-further package are skipped.
+The programs of each page of the cookbook run with PYTHON (by default this one) in an environment of their own, which
+has what the page's line ``pip install`` names and nothing else: neither the checkout nor a package that the page
+forgets. The tests of the page, which run here, play the providers. The other programs run with the extra ``cli``; those
+that need a further package are skipped.
 """
 
 from __future__ import annotations
