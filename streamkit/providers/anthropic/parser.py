@@ -102,18 +102,16 @@ class AnthropicParser:
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
-        event: PlainDelta | PlainEvent
+        event: PlainEvent | None
         try:
-            event = _decode(data) if name == b"content_block_delta" else _decode_event(data)
+            if name == b"content_block_delta":
+                event = _decode(data)
+            else:
+                event = None if name == b"error" else _decode_event(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            event = None
+        if event is None or not self._read_plain(event):
             self._parse_slow(name, data)
-            return
-        if event.__class__ is PlainDelta:
-            if self._read_plain(event) or (name != b"error" and self._read_other_plain(event)):
-                return
-        elif name != b"error" and self._read_plain_event(event):
-            return
-        self._parse_slow(name, data)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
@@ -135,61 +133,49 @@ class AnthropicParser:
         """Finalize the blocks that have no stop event when the stream ends."""
         self._blocks.end()
 
-    def _read_plain(self, event: PlainDelta) -> bool:
-        """Report a delta of a block of the same kind; return False if it is anything else."""
-        block = self._by_index.get(event.index)
-        if block is None:
-            return False
-        delta, kind = event.delta, block.kind
-        if delta.__class__ is TextDelta:
-            text = delta.text
-            if kind == TEXT and text:
-                self._choice.text(text, block.key)
-                return True
-        elif delta.__class__ is InputJsonDelta:
-            text = delta.partial_json
-            if kind == CALL and text:
-                block.is_finalized = True  # the input of the block's start does not count once arguments come
-                self._choice.arguments(text, block.key)
-                return True
-        elif delta.__class__ is ThinkingDelta:
-            text = delta.thinking
-            if kind == THINKING and text:
-                self._choice.reasoning(text, "text", block.key)
-                return True
-        return False
-
-    def _read_other_plain(self, event: PlainDelta) -> bool:
-        """Report a delta of a server tool's arguments, a signature, or nothing for an empty one; else return False."""
-        block = self._by_index.get(event.index)
-        if block is None or block.kind == OPAQUE:
-            return False
-        delta, kind = event.delta, block.kind
-        if isinstance(delta, InputJsonDelta):
-            if kind == SERVER_CALL and delta.partial_json and not block.is_finalized:
-                self._blocks.add_server_arguments(delta.partial_json, block)
-                return True
-            return not delta.partial_json
-        if isinstance(delta, SignatureDelta):
-            if kind == THINKING:
-                self._blocks.add_signature(block, delta.signature)
-            return kind == THINKING
-        return not (delta.text if isinstance(delta, TextDelta) else delta.thinking)
-
-    def _read_plain_event(self, event: PlainEvent) -> bool:
-        """Read an event of another kind without anything unusual; return False if its block is not known."""
-        if isinstance(event, BlockStart):
-            self._blocks.start(event.index, event.content_block)
-        elif isinstance(event, BlockStop):
+    def _read_plain(self, event: PlainEvent) -> bool:
+        """Report an event without anything unusual; return False if it has anything, or if its block is not known."""
+        if event.__class__ is PlainDelta:
+            block = self._by_index.get(event.index)
+            if block is None:
+                return False
+            delta, kind = event.delta, block.kind
+            if delta.__class__ is TextDelta:
+                text = delta.text
+                if kind == TEXT and text:
+                    self._choice.text(text, block.key)
+                    return True
+            elif delta.__class__ is InputJsonDelta:
+                text = delta.partial_json
+                if kind == CALL and text:
+                    block.is_finalized = True  # the input of the block's start does not count once arguments come
+                    self._choice.arguments(text, block.key)
+                    return True
+                if kind == SERVER_CALL and text and not block.is_finalized:
+                    self._blocks.add_server_arguments(text, block)
+                    return True
+            elif delta.__class__ is ThinkingDelta:
+                text = delta.thinking
+                if kind == THINKING and text:
+                    self._choice.reasoning(text, "text", block.key)
+                    return True
+            elif isinstance(delta, SignatureDelta):
+                if kind == THINKING:
+                    self._blocks.add_signature(block, delta.signature)
+                return kind == THINKING
+            return not text and kind != OPAQUE
+        if event.__class__ is BlockStop:
             return self._blocks.stop(event.index)
-        elif isinstance(event, MessageStart):
+        if event.__class__ is BlockStart:
+            self._blocks.start(event.index, event.content_block)
+        elif event.__class__ is MessageStart:
             self._start_message(event.message)
-        elif isinstance(event, MessageDelta):
+        elif event.__class__ is MessageDelta:
             self._report_usage(event.usage)
             context = event.context_management
             fields = event.delta if context is None else {"context_management": context, **event.delta}
             self._read_end(fields, facts_of(fields))
-        elif isinstance(event, MessageStop):
+        elif event.__class__ is MessageStop:
             self._stop_message(event.metrics)
         return True
 
