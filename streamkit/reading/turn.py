@@ -193,20 +193,21 @@ class Turn(ChoiceView):
         framer = self._framer
         if framer is None or data.__class__ is not bytes:
             return self._feed_checked(data)
-        state, plain = self._state, self._plain
+        state = self._state
+        plain = self._plain
         if plain is not None and plain.read(data):
             if state.done:
                 self._framer = None
             events, state.events = state.events, []
             return events
-        parser, whole = self._parser, framer.take(data)
+        whole = framer.take(data)
         try:
             if whole is not None:
-                parser.frame(framer.name, whole)
+                self._parser.frame(framer.name, whole)
             else:
                 unread = iter(framer.feed(data))
                 for name, payload in unread:
-                    parser.frame(name, payload)
+                    self._parser.frame(name, payload)
                     if state.done:
                         break
                 if framer.overflow and not state.done:

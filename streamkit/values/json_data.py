@@ -98,12 +98,12 @@ def is_plain_json(value: Any) -> bool:
     """
     left = [value]
     for each in left:
-        if each.__class__ is float and math.isfinite(each):
-            continue
         if each.__class__ is dict and _TEXT.issuperset(map(type, each)):
             values: Iterable[Any] = each.values()
         elif each.__class__ is list:
             values = each
+        elif each.__class__ is float and math.isfinite(each):
+            continue
         else:
             return False
         if not _PLAIN.issuperset(map(type, values)):
