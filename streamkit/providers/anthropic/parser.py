@@ -10,6 +10,7 @@ contain these same events, uses this parser.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -74,30 +75,27 @@ def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
     return AnthropicParser(sink)
 
 
-class AnthropicParser:
+class AnthropicParser(AnthropicBlockReader):
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
     __slots__ = (
         "_billed",
-        "_blocks",
-        "_by_index",
-        "_choice",
         "_message",
         "_message_id",
         "_other_models",
-        "_sink",
         "_usage_fields",
     )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._blocks = AnthropicBlockReader(sink, self._choice)
-        self._by_index = self._blocks.by_index
+        self._by_index = {}
+        self._latest = self._open_opaque = self._server_tool_names = None
+        self._block_count = 0
         self._message: int | Json | None = None  # a hash of the last one that started: a tenth of its memory
         self._message_id: str | None = None
         self._usage_fields: Json = {}  # of each the last value
-        self._billed: list[int] = []  # the counts of the last iterations that were reported
+        self._billed: Sequence[int] = ()  # the counts of the last iterations that were reported
         self._other_models: tuple[str, ...] = ()  # that a warning has named
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -125,13 +123,9 @@ class AnthropicParser:
                 if self._read_plain(event):
                     return
         if data.get("type") == "content_block_delta":
-            self._blocks.delta(data)
+            self._read_delta(data)
         else:
             self._event(data)
-
-    def end(self) -> None:
-        """Finalize the blocks that have no stop event when the stream ends."""
-        self._blocks.end()
 
     def _read_plain(self, event: PlainEvent) -> bool:
         """Report an event without anything unusual; return False if it has anything, or if its block is not known."""
@@ -152,7 +146,7 @@ class AnthropicParser:
                     self._choice.arguments(text, block.key)
                     return True
                 if kind == SERVER_CALL and text and not block.is_finalized:
-                    self._blocks.add_server_arguments(text, block)
+                    self._add_server_arguments(text, block)
                     return True
             elif delta.__class__ is ThinkingDelta:
                 text = delta.thinking
@@ -161,13 +155,13 @@ class AnthropicParser:
                     return True
             elif isinstance(delta, SignatureDelta):
                 if kind == THINKING:
-                    self._blocks.add_signature(block, delta.signature)
+                    self._add_signature(block, delta.signature)
                 return kind == THINKING
             return not text and kind != OPAQUE
         if event.__class__ is BlockStop:
-            return self._blocks.stop(event.index)
+            return self._stop_block(event.index)
         if event.__class__ is BlockStart:
-            self._blocks.start(event.index, event.content_block)
+            self._start_block(event.index, event.content_block)
         elif event.__class__ is MessageStart:
             self._start_message(event.message)
         elif event.__class__ is MessageDelta:
@@ -201,7 +195,7 @@ class AnthropicParser:
             if name and raw.get("type") is None:
                 raw["type"] = name.decode("utf-8", "replace")  # of a relay that has the event's name in SSE alone
             if raw.get("type") == "content_block_delta":
-                self._blocks.delta(raw)
+                self._read_delta(raw)
             else:
                 self.chunk(raw)
         elif name != b"ping":
@@ -216,11 +210,11 @@ class AnthropicParser:
         if event_type == "content_block_start":
             block = raw.get("content_block")
             if isinstance(block, dict):
-                self._blocks.start(normalize_index(raw.get("index")), block)
+                self._start_block(normalize_index(raw.get("index")), block)
             else:
                 self._sink.unknown(raw)
         elif event_type == "content_block_stop":
-            if not self._blocks.stop(normalize_index(raw.get("index"))):
+            if not self._stop_block(normalize_index(raw.get("index"))):
                 self._sink.unknown(raw)
         elif event_type == "ping":
             pass  # it shows nothing: other wires have it too
@@ -272,7 +266,7 @@ class AnthropicParser:
             if message_id is not None and message_id == previous_id:
                 self._report_usage(message.get("usage"))
                 return
-            self._blocks.restart()
+            self._restart()
             warning = f"message {message_id} started within message {previous_id}; both are kept"
             self._sink.warn("message_restarted", warning)
         self._sink.keep(size)
@@ -282,21 +276,21 @@ class AnthropicParser:
     def _stop_message(self, metrics: Any) -> None:
         if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
             self._report_usage({INVOCATION_METRICS: metrics})
-        self._blocks.end()
+        self.end()
         self._sink.terminate()
 
     def _complete_message(self, message: Json) -> None:
         """Read a message that was not streamed, or that repeats the blocks streamed before it."""
         message_id = as_text(message.get("id"))
-        if self._blocks.by_index and (message_id is None or message_id == self._message_id):
+        if self._by_index and (message_id is None or message_id == self._message_id):
             message = {**message, "content": None}
-        elif self._blocks.by_index:
+        elif self._by_index:
             self._start_message(message)
-            self._blocks.end()
+            self.end()
             self._sink.terminate()
             return
         self._read_message(message)
-        self._blocks.end()
+        self.end()
         self._sink.terminate()
 
     def _read_message(self, message: Json) -> None:
@@ -308,8 +302,8 @@ class AnthropicParser:
             content = [{"type": "text", "text": content}]
         for index, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict) and block:  # an empty one takes 200 times its memory as a block
-                self._blocks.start(index, block, is_complete=True)
-                self._blocks.stop(index)
+                self._start_block(index, block, is_complete=True)
+                self._stop_block(index)
             else:
                 self._sink.unknown(block)
         self._report_usage(message.get("usage"))
@@ -330,7 +324,7 @@ class AnthropicParser:
         reason = fields.get("stop_reason")
         if not is_reason(reason):
             return
-        self._blocks.end()
+        self.end()
         self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
 
     def _report_usage(self, usage: Any) -> None:
