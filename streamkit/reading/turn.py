@@ -231,7 +231,7 @@ class Turn(ChoiceView):
         if self.closed:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
-        kind: Literal["bytes", "dict", "object"] = "object"
+        kind: Literal["bytes", "dict", "object"]
         if data.__class__ is bytes:
             kind = "bytes"
         elif isinstance(data, (bytes, bytearray, memoryview)):
@@ -240,6 +240,8 @@ class Turn(ChoiceView):
             kind = "dict"
         elif isinstance(data, str):
             raise UsageError("feed() takes bytes, not str: pass the response's bytes undecoded")
+        else:
+            kind = "object"
         if self.input_kind is None:
             self.input_kind = kind
             self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
@@ -249,13 +251,13 @@ class Turn(ChoiceView):
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
         if state.done:
             return []
-        if kind == "object":
-            try:
-                data = sdk_objects.dump_chunk(data)
-            except RecursionError:  # the dump of an object is recursive
-                state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
-                return self._drain_events()
         if (body := self._body) is None:
+            if kind == "object":
+                try:
+                    data = sdk_objects.dump_chunk(data)
+                except RecursionError:  # the dump of an object is recursive
+                    state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
+                    return self._drain_events()
             if data is not None:  # None: an event that an SDK made in addition to the wire's
                 self._chunks += 1
                 self._parse(b"", data)
