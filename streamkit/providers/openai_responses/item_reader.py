@@ -19,10 +19,9 @@ from typing import Any
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
-from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.contract.sink import ChoiceSink
 from streamkit.providers.decoding.decoding import as_text, compact_json, read_json, report_unknown_fields
 from streamkit.providers.openai_responses.client_items import ClientItemReader, is_client_item
-from streamkit.providers.openai_responses.item_index import OutputItemIndex
 from streamkit.providers.openai_responses.output_items import (
     OutputItem,
     RepeatedStart,
@@ -59,14 +58,10 @@ _TEXT_ITEMS = ("message", "reasoning")
 _UNFINISHED_STATUSES = ("in_progress", "incomplete")
 
 
-class ItemReader:
+class ItemReader(TextReader):
     """What a parser reads of items. ``ResponsesParser`` sets all attributes: it costs less than two constructors."""
 
-    __slots__ = ("_choice", "_client_reader", "_index", "_server_reader", "_sink", "_texts")
-    _sink: Sink
-    _choice: ChoiceSink
-    _index: OutputItemIndex  # the items so far
-    _texts: TextReader
+    __slots__ = ("_client_reader", "_server_reader")
     _server_reader: _ServerToolReader | None  # made for the first of its items, as is the next
     _client_reader: ClientItemReader | None
 
@@ -163,7 +158,7 @@ class ItemReader:
                 )
             )
         elif kind in _TEXT_ITEMS:
-            self._texts.start(item, raw)
+            self._start_texts(item, raw)
         elif kind == "tool_search_call" and "execution" not in raw:
             self._keep_raw(item, raw)  # it is decided at its end who searches
         elif runs_on_server(raw):
@@ -184,7 +179,7 @@ class ItemReader:
             name, text = as_text(raw.get("name")), self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[item.type]))
             known = item.arguments or item.initial_arguments
             return bool((name and item.name and name != item.name) or (text and known and text != known))
-        return item.type in _TEXT_ITEMS and item.is_done and self._texts.differs(item, raw)
+        return item.type in _TEXT_ITEMS and item.is_done and self._has_other_texts(item, raw)
 
     def _start_again(self, item: OutputItem, repeated: RepeatedStart) -> OutputItem:
         """Start the item of a repeated start, which is another one after all."""
@@ -212,7 +207,7 @@ class ItemReader:
             if is_ended:
                 self._choice.end_block(item.key)
         elif item.type in _TEXT_ITEMS:
-            self._texts.read_snapshot(item, raw, is_first=is_first)
+            self._read_texts(item, raw, is_first=is_first)
         elif not is_first:
             return
         elif item.type in SERVER_RESULT_ITEMS:
@@ -236,7 +231,7 @@ class ItemReader:
 
     def _finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial content of an item of which no snapshot came before the response ended."""
-        self._texts.finalize_unfinished(item)
+        self._finalize_texts(item)
         if item.type in CALL_ARGUMENT_FIELDS:
             self._replace_arguments(item, item.initial_arguments)
         elif item.type == "shell_call" and item.raw is not None:

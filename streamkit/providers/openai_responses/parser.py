@@ -46,7 +46,6 @@ from streamkit.providers.openai_responses.schema import (
     Json,
     ResponseStreamEvent,
 )
-from streamkit.providers.openai_responses.text_reader import TextReader
 from streamkit.providers.openai_responses.traits import FINISH_REASONS
 from streamkit.providers.provider import Traits
 
@@ -76,11 +75,11 @@ class ResponsesParser(ItemReader):
         self._sink = sink
         self._choice = sink.choice(0)
         self._index = OutputItemIndex(sink)
-        self._texts = TextReader(sink, self._choice, self._index)
         self._server_reader = self._client_reader = None
         self._error_message: str | None = None  # of the error that was reported
         self._is_identified = False
         self._facts: Json | None = None  # the facts about the response that were reported last
+        sink.join_with(self._join_parts)
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
@@ -154,7 +153,7 @@ class ResponsesParser(ItemReader):
         elif event.type in _CALL_DELTA_EVENTS:
             self._read_call_delta(event, text)
         else:
-            self._texts.read_delta(TEXT_DELTA_EVENTS[event.type], event, text)
+            self._read_text_delta(TEXT_DELTA_EVENTS[event.type], event, text)
 
     # ------------------------------------------------------------ frames that are not a plain delta
 
@@ -307,13 +306,13 @@ class ResponsesParser(ItemReader):
 _READERS: dict[str, Callable[[ResponsesParser, Json], None]] = {
     **dict.fromkeys(("response.created", "response.in_progress", "response.queued"), ResponsesParser._start_response),
     **dict.fromkeys(("response.output_item.added", "response.output_item.done"), ResponsesParser._read_item),
-    "response.content_part.added": lambda parser, raw: parser._texts.start_part(raw),
-    "response.content_part.done": lambda parser, raw: parser._texts.end_part(raw),
-    "response.reasoning_summary_part.added": lambda parser, raw: parser._texts.start_part(raw),
-    "response.reasoning_summary_part.done": lambda parser, raw: parser._texts.end_part(raw),
-    "response.output_text.annotation.added": lambda parser, raw: parser._texts.read_annotation(raw),
-    "response.output_text_annotation.added": lambda parser, raw: parser._texts.read_annotation(raw),
-    **dict.fromkeys(TEXT_DONE_EVENTS, lambda parser, raw: parser._texts.read_done(raw)),
+    "response.content_part.added": ResponsesParser._start_part,
+    "response.content_part.done": ResponsesParser._end_part,
+    "response.reasoning_summary_part.added": ResponsesParser._start_part,
+    "response.reasoning_summary_part.done": ResponsesParser._end_part,
+    "response.output_text.annotation.added": ResponsesParser._read_annotation,
+    "response.output_text_annotation.added": ResponsesParser._read_annotation,
+    **dict.fromkeys(TEXT_DONE_EVENTS, ResponsesParser._read_text_done),
     **dict.fromkeys(CALL_DONE_EVENTS, ResponsesParser._read_call_done),
     **dict.fromkeys(SERVER_ARGUMENT_EVENTS, ResponsesParser._read_server_arguments),
     "response.apply_patch_call_operation_diff.delta": ResponsesParser._read_patch_delta,
