@@ -223,7 +223,7 @@ class UiMessageStream(PageStream):
         for call in self._server_calls.values():
             self._make_available(call)
         for call in self._calls.values():
-            if call.state in ("streaming", "incomplete"):  # its turn has failed
+            if call.state not in ("available", "asked", "ended"):  # its turn has failed
                 self._fail_call(call, _NO_RESULT)
         if self._has_replay and (self._finish is None or self._error is not None):
             # Its provider may not keep a response that it has not completed, nor what is in it.

@@ -123,6 +123,7 @@ def test_a_call_is_available_once_its_turn_is_confirmed() -> None:
         [events.Failed(StreamError("transport_error", "lost")), FINISHED],
         [events.Finished("content_filter"), ANSWERED],
         [events.Failed(StreamError("transport_error", "lost")), events.RunEnded("error")],
+        [events.Finished("refusal"), events.RoundFinished(0), events.RoundStarted(1), events.RunEnded("answered")],
         [events.RunEnded("canceled")],
         [],
     ],
