@@ -186,11 +186,9 @@ class EventLog:
             if not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= _DIGITS):
                 raise UsageError("the Last-Event-ID is not the id of an event of this log")
             offset = int(last_event_id) + 1
-        return await self.follow(offset, encode=_server_sent_event, left=left)
-
-
-def _server_sent_event(offset: int, data: bytes) -> bytes:
-    return b"id: %d\ndata: %b\n\n" % (offset, data)
+        return await self.follow(
+            offset, encode=lambda number, data: b"id: %d\ndata: %b\n\n" % (number, data), left=left
+        )
 
 
 @dataclass(eq=False)

@@ -96,7 +96,11 @@ class StoredLog(EventLog):
         deadline = anyio.current_time() + wait
         while True:
             async with self._lock:
-                if not self._is_read(offset):
+                first, frames, ended = self._latest
+                # Another reader has read the frame, or has looked for it just now in vain, since when a run that had
+                # ended may go on in another process.
+                is_read = first <= offset < first + len(frames) + (not ended)
+                if not is_read or anyio.current_time() >= self._read_at + _POLL_SECONDS:
                     self._latest = offset, *await self._query(offset)
                     self._read_at = anyio.current_time()
                 first, frames, ended = self._latest
@@ -104,14 +108,6 @@ class StoredLog(EventLog):
             if (frames := frames[offset - first :]) or ended or seconds <= 0:
                 return frames, ended
             await self._wait(min(seconds, _POLL_SECONDS))
-
-    def _is_read(self, offset: int) -> bool:
-        """Return True if another reader has read the frame, or has looked for it just now in vain."""
-        first, frames, ended = self._latest
-        if anyio.current_time() >= self._read_at + _POLL_SECONDS:
-            return False
-        # After the end, another process may have resumed the run.
-        return first <= offset < first + len(frames) + (not ended)
 
     async def _query(self, offset: int) -> tuple[list[bytes], bool]:
         log = "SELECT following, ended FROM streamkit_logs WHERE run_key = ?"
