@@ -35,6 +35,7 @@ _EXTRAS = {
     "uvicorn": "cli",
     "aiohttp": "gateway",
     "prometheus_client": "metrics",
+    "mcp": "mcp",
 }
 _COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
