@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import responses as PHRASES  # noqa: N812 - a table of constants, and starlette has responses too
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from starlette import requests, responses, types
@@ -125,7 +125,7 @@ class ScriptedApplication:
         delta_size: int,
         delay: float,
         read_size: int | None,
-        strict: bool,
+        strict: bool | Literal["conversation"],
         disconnect: Callable[[types.Scope], None],
     ) -> None:
         self.requests: list[Request] = []  # all requests, in the order in which they arrived
@@ -165,9 +165,13 @@ class ScriptedApplication:
         if isinstance(parsed, Status):
             await _reject_request(parsed, provider, request)(scope, receive, send)
             return
-        violations = validate_request(provider, request.json, model=parsed.model) if self._strict else []
+        complete = self._strict is True
+        violations = (
+            validate_request(provider, request.json, model=parsed.model, complete=complete) if self._strict else []
+        )
         if violations:
-            await _reject_request(Status(400, violations[0].message), provider, request)(scope, receive, send)
+            rejection = Status(violations[0].status, violations[0].message, code=violations[0].code)
+            await _reject_request(rejection, provider, request)(scope, receive, send)
             return
         turn = await self._player.next_turn(request)
         if isinstance(turn, Status):

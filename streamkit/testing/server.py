@@ -11,6 +11,7 @@ import math
 import socket
 import threading
 from types import TracebackType
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -36,7 +37,12 @@ __all__ = ["Server", "serve"]
 
 
 def serve(
-    script: Script, *, delta_size: int = 16, delay: float = 0.0, read_size: int | None = None, strict: bool = True
+    script: Script,
+    *,
+    delta_size: int = 16,
+    delay: float = 0.0,
+    read_size: int | None = None,
+    strict: bool | Literal["conversation"] = True,
 ) -> Server:
     """Return a server that responds to requests with the turns of *script*, on every provider's wire.
 
@@ -59,8 +65,9 @@ def serve(
         delta_size: characters in one delta of text or arguments.
         delay: seconds between two chunks.
         read_size: bytes in one chunk; None: one frame in each.
-        strict: whether to reject what the real provider would reject. False accepts any body, for tests that are not
-            about conversations.
+        strict: what is rejected of what the real provider would reject: the whole body is checked with True (fields,
+            types, limits, tools, conversation), the calls, results and messages alone with "conversation", nothing
+            with False.
 
     Returns:
         The server, not yet started.
@@ -85,7 +92,7 @@ class Server:
         delta_size: int = 16,
         delay: float = 0.0,
         read_size: int | None = None,
-        strict: bool = True,
+        strict: bool | Literal["conversation"] = True,
     ) -> None:
         if delta_size < 1 or (read_size is not None and read_size < 1):
             raise UsageError(f"delta_size and read_size must be at least 1, not {delta_size} and {read_size}")

@@ -61,17 +61,24 @@ class Violation:
         path: the keys and indexes that lead to the value, such as ``messages.1.content.0.id``.
         sentence: the reason why it is rejected.
         source: the source of the rule.
+        status: the HTTP status of the refusal.
+        code: the provider's code of the error, if its errors have one.
+        in_own_words: whether the sentence is the provider's message, which has the path.
     """
 
     rule: str
     path: str
     sentence: str
     source: str
+    status: int = 400
+    code: str | None = None
+    in_own_words: bool = False
 
     @property
     def message(self) -> str:
         """The violation in one line, as the embedded server reports it."""
-        return f"{self.path}: {self.sentence} (rule {self.rule}; source: {self.source})"
+        words = self.sentence.rstrip() if self.in_own_words else f"{self.path}: {self.sentence}"
+        return f"{words} (rule {self.rule}; source: {self.source})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +89,22 @@ class Rule:
         name: its name, unique on its wire.
         check: yields the findings for a body and the requested model.
         source: the vendor's page, or an issue that quotes the provider's error.
+        status: the HTTP status of a refusal.
+        code: the provider's code of the error, if its errors have one.
+        in_own_words: whether the sentences are the provider's messages.
     """
 
     name: str
     check: Check
     source: str
+    status: int = 400
+    code: str | None = None
+    in_own_words: bool = False
 
     def violations(self, body: Json, model: str) -> Iterator[Violation]:
         """Yield every violation of this rule in a body."""
         for path, sentence in self.check(body, model):
-            yield Violation(self.name, path, sentence, self.source)
+            yield Violation(self.name, path, sentence, self.source, self.status, self.code, self.in_own_words)
 
 
 def objects(value: Any) -> list[tuple[int, Json]]:
@@ -191,26 +204,38 @@ def check_chosen_tool(path: str, name: str | None, known: Collection[str]) -> It
         yield path, f"asks for the tool {short_json(name)}, and the request defines {short_json(sorted(known))}"
 
 
-def list_rules(provider: ProviderName | str | Provider) -> tuple[Rule, ...]:
+def list_rules(provider: ProviderName | str | Provider, *, complete: bool = False) -> tuple[Rule, ...]:
     """Return the rules of a provider's wire, in the order in which they are checked.
+
+    Args:
+        provider: its name, or a ``Provider`` object.
+        complete: whether to return the rules for the whole body as well, before those for the conversation.
 
     Raises:
         UnknownProvider: no provider has this name.
     """
     traits = providers.get(provider).traits
-    if traits.request_rules is None:
-        return ()
-    rules: tuple[Rule, ...] = import_module(traits.request_rules).build_rules(traits)
+    rules: tuple[Rule, ...] = ()
+    if traits.request_rules is not None:
+        rules = import_module(traits.request_rules).build_rules(traits)
+    if complete:
+        from streamkit.testing.rules.body_rules import build_body_rules
+
+        return (*build_body_rules(traits.name), *rules)
     return rules
 
 
-def validate_request(provider: ProviderName | str | Provider, body: Any, *, model: str = "") -> list[Violation]:
+def validate_request(
+    provider: ProviderName | str | Provider, body: Any, *, model: str = "", complete: bool = False
+) -> list[Violation]:
     """Return the violations in a request's body for which the provider would reject it; empty if it is legal.
 
     Args:
         provider: its name, or a ``Provider`` object.
         body: the decoded JSON body. No value raises an exception.
         model: the requested model, if the body does not contain it, but the path.
+        complete: whether to check the whole body (fields, types, limits, tools), as a strict server does, and not its
+            conversation alone.
 
     Returns:
         The violations, in the order of the rules.
@@ -218,7 +243,7 @@ def validate_request(provider: ProviderName | str | Provider, body: Any, *, mode
     Raises:
         UnknownProvider: no provider has this name.
     """
-    rules = list_rules(provider)
+    rules = list_rules(provider, complete=complete)
     if not isinstance(body, dict):
         return [Violation("form", "body", "is not a JSON object", rules[0].source)] if rules else []
     name = body.get("model")
