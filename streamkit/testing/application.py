@@ -26,7 +26,7 @@ from streamkit.providers.contract.traits import Endpoint
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
 from streamkit.providers.writing.encoding import CONTENT_TYPES, encode_json
-from streamkit.testing.rules.rule import validate_request
+from streamkit.testing.rules.validation import validate_request
 from streamkit.testing.script import (
     RawBytes,
     Reply,
