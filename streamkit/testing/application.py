@@ -58,7 +58,8 @@ class ParsedRequest:
     """What a request asks for."""
 
     model: str  #: the model
-    as_array: bool  #: the response is to be one JSON array instead of events (Gemini without ``alt=sse``)
+    stream: bool = True  #: the response is to be streamed
+    as_array: bool = False  #: a stream is to be one JSON array instead of events (Gemini without ``alt=sse``)
 
 
 def parse_http_request(
@@ -72,20 +73,24 @@ def parse_http_request(
         return Status(400, "the body of the request is no JSON object")
     groups = match.groupdict()
     verb = groups.get("verb")
-    if not ("stream" in verb if verb else body.get("stream", endpoint.streams_by_default) is True):
-        return Status(400, "only streaming is scripted here: ask for a stream")
+    stream = "stream" in verb if verb else body.get("stream")
+    if stream is None:
+        stream = endpoint.streams_by_default
+    if not isinstance(stream, bool):
+        return Status(400, f"stream is {stream!r}, not true or false")
     return ParsedRequest(
         model=str(body.get("model") or groups.get("model") or "scripted"),
-        as_array=endpoint.answers_arrays and query.get("alt") != "sse",
+        stream=stream,
+        as_array=stream and endpoint.answers_arrays and query.get("alt") != "sse",
     )
 
 
-def reported_usage(provider: Provider, body: Any, reply: Reply) -> Usage | None:
-    """Return the tokens that a response reports; None if the provider reports them only when asked, and is not asked.
+def reported_usage(provider: Provider, body: Any, reply: Reply, *, stream: bool = True) -> Usage | None:
+    """Return the tokens that a response reports; None if a stream reports them only when asked, and is not asked.
 
     If the reply states no usage, about four characters are one token, so that tests see figures.
     """
-    if provider.traits.stream_usage and not asks_for_usage(body):
+    if stream and provider.traits.stream_usage and not asks_for_usage(body):
         return None
     size = sum(len(str(item)) for item in reply.items)
     return reply.usage or Usage(input_tokens=len(encode_json(body)) // 4 + 1, output_tokens=size // 4 + 1)
@@ -188,14 +193,19 @@ class ScriptedApplication:
             delta_size=self._delta_size,
             signature=provider.traits.sign_call(parsed.model, seed),
         )
+        usage = reported_usage(provider, request.json, turn, stream=parsed.stream)
         try:
-            steps: Iterable[Step] = renderer.steps(turn, reported_usage(provider, request.json, turn))
+            steps: Iterable[Step] | Status
+            steps = renderer.steps(turn, usage) if parsed.stream else renderer.whole_body(turn, usage)
         except Exception as error:
             # The client gets the message, and the server continues.
             message = f"{provider.name} cannot send this reply: {type(error).__name__}: {error}"
             await _reject_request(Status(500, message, retry=False), provider, request)(scope, receive, send)
             return
-        content_type = CONTENT_TYPES[provider.traits.framing]
+        if isinstance(steps, Status):
+            await _reject_request(steps, provider, request)(scope, receive, send)
+            return
+        content_type = CONTENT_TYPES[provider.traits.framing if parsed.stream else "json_array"]
         if parsed.as_array:
             steps, content_type = to_json_array(steps), CONTENT_TYPES["json_array"]
         await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)

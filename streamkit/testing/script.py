@@ -104,7 +104,7 @@ class RawBytes:
     """Bytes that are sent unchanged: a malformed frame, a comment, another server's stream.
 
     As an item of a ``Reply`` they are sent between the frames of the items around them, before the finish if nothing
-    follows. As a turn of the script they are the body of the response.
+    follows; a request without a stream is then refused. As a turn of the script they are the body of the response.
 
     Attributes:
         data: the bytes.
@@ -196,6 +196,8 @@ class Status:
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:
     """An error that the provider reports within the stream, under status 200; the response ends with it.
+
+    A response that is not streamed is this error, with its status.
 
     Attributes:
         error: the error, as a ``Status`` would send it before the stream; text stands for a status of 500.
@@ -340,7 +342,30 @@ class StreamRenderer:
             sent = frame_index
         return steps + frames[sent:]
 
-    def _frames(self, items: Iterable[Item], finish: FinishReason | None, usage: Usage | None) -> list[bytes]:
+    def whole_body(self, reply: Reply, usage: Usage | None = None) -> list[Step] | Status:
+        """Return the body of a response that is not streamed, after its pauses, or the error that it is.
+
+        Raises:
+            UsageError: the reply has RawBytes between its items.
+        """
+        steps: list[Step] = []
+        for item in reply.items:
+            if isinstance(item, ErrorEvent):
+                return item.status
+            if isinstance(item, RawBytes):
+                raise UsageError("RawBytes within a Reply have no place in a response that is not streamed")
+            if isinstance(item, Stall):
+                steps.append(item)
+            elif isinstance(item, Disconnect):
+                break
+        (body,) = self._frames(_content_items(reply.items), reply.finish, usage, stream=False)
+        if any(isinstance(item, Disconnect) for item in reply.items):
+            return [*steps, body[: len(body) // 2], Disconnect()]
+        return [*steps, body]
+
+    def _frames(
+        self, items: Iterable[Item], finish: FinishReason | None, usage: Usage | None, *, stream: bool = True
+    ) -> list[bytes]:
         return list(
             self.provider.emit(
                 self.content(items),
@@ -349,6 +374,7 @@ class StreamRenderer:
                 finish=finish,
                 usage=usage,
                 delta_size=self.delta_size,
+                stream=stream,
             )
         )
 

@@ -40,6 +40,8 @@ def serve(
 ) -> Server:
     """Return a server that responds to requests with the turns of *script*, on every provider's wire.
 
+    A request that asks for a stream gets one, any other one complete body, as the provider decides it.
+
     Use it as a context manager, with ``async with`` or with ``with``; in a fixture::
 
         @pytest.fixture
