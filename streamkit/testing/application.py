@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import responses as PHRASES  # noqa: N812 - a table of constants, and starlette has responses too
@@ -26,6 +26,7 @@ from streamkit.providers.contract.traits import Endpoint
 from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
 from streamkit.providers.writing.encoding import CONTENT_TYPES, encode_json
+from streamkit.providers.writing.model_lists import describe_models
 from streamkit.testing.rules.rule import validate_request
 from streamkit.testing.script import (
     RawBytes,
@@ -42,14 +43,19 @@ from streamkit.testing.script import (
 )
 
 __all__ = [
+    "SCRIPTED_MODEL",
     "ParsedRequest",
     "ScriptedApplication",
+    "find_other_response",
+    "has_key",
     "make_call_id",
     "make_response_id",
     "parse_http_request",
     "reported_usage",
 ]
 
+#: The name of the model where neither the request nor ``serve`` has one.
+SCRIPTED_MODEL = "scripted"
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -79,10 +85,53 @@ def parse_http_request(
     if not isinstance(stream, bool):
         return Status(400, f"stream is {stream!r}, not true or false")
     return ParsedRequest(
-        model=str(body.get("model") or groups.get("model") or "scripted"),
+        model=str(body.get("model") or groups.get("model") or SCRIPTED_MODEL),
         stream=stream,
         as_array=stream and endpoint.answers_arrays and query.get("alt") != "sse",
     )
+
+
+def find_other_response(
+    endpoint: Endpoint, method: str, path: str, body: Any, models: Sequence[str]
+) -> dict[str, Any] | Status | None:
+    """Return the response to a request for models, a count of tokens or embeddings, None if it is for none of them."""
+    if method == "GET" and endpoint.models_path is not None:
+        list_path = _path_pattern(endpoint.models_path.partition("?")[0])
+        if (match := re.fullmatch(f"{list_path}(?:/(?P<model>.+))?/?", path)) is not None:
+            wanted = match["model"]
+            return describe_models(endpoint, models, wanted) or Status(404, f"there is no model {wanted!r}")
+    for further, count in endpoint.further_paths.items() if method == "POST" else ():
+        if re.fullmatch(_path_pattern(further).replace(r"\{model\}", ".+"), path) is None:
+            continue
+        if count is None:
+            return Status(404, "this server embeds nothing: its script has the replies of a model")
+        if not isinstance(body, dict):
+            return Status(400, "the body of the request is no JSON object")
+        return {name: _estimate_tokens(body) if value == 0 else value for name, value in count.items()}
+    return None
+
+
+def _path_pattern(path: str) -> str:
+    """Return a regular expression of a path after any base URL, with any version, which SDKs choose."""
+    return "(?:/.+)?" + re.sub(r"^/v\d\w*/", r"/v\\d\\w*/", re.escape(path))
+
+
+def has_key(headers: Mapping[str, str], query: Mapping[str, str], endpoint: Endpoint, key: str) -> bool:
+    """Return True if a request has a key as the clients of a wire send it; *headers* have names in lower case."""
+    name, form = endpoint.key_header
+    authorization = headers.get("authorization", "")
+    # Further forms: a token of OAuth, Google's parameter, and the key whose secret signs a request to Amazon.
+    return (
+        headers.get(name) == form.format(key)
+        or authorization == f"Bearer {key}"
+        or query.get("key") == key
+        or authorization.startswith(f"AWS4-HMAC-SHA256 Credential={key}/")
+    )
+
+
+def _estimate_tokens(body: Any) -> int:
+    """Return the tokens of a request: about four characters are one, so that tests see figures."""
+    return len(encode_json(body)) // 4 + 1
 
 
 def reported_usage(provider: Provider, body: Any, reply: Reply, *, stream: bool = True) -> Usage | None:
@@ -93,7 +142,7 @@ def reported_usage(provider: Provider, body: Any, reply: Reply, *, stream: bool 
     if stream and provider.traits.stream_usage and not asks_for_usage(body):
         return None
     size = sum(len(str(item)) for item in reply.items)
-    return reply.usage or Usage(input_tokens=len(encode_json(body)) // 4 + 1, output_tokens=size // 4 + 1)
+    return reply.usage or Usage(input_tokens=_estimate_tokens(body), output_tokens=size // 4 + 1)
 
 
 def make_response_id(endpoint: Endpoint, seed: str) -> str:
@@ -131,6 +180,8 @@ class ScriptedApplication:
         delay: float,
         read_size: int | None,
         strict: bool,
+        key: str | None,
+        models: Sequence[str] | None,
         disconnect: Callable[[types.Scope], None],
     ) -> None:
         self.requests: list[Request] = []  # all requests, in the order in which they arrived
@@ -138,6 +189,7 @@ class ScriptedApplication:
         self.is_closing = False  # the server closes the connections, so that no client is recorded as disconnected
         self._player = ScriptPlayer(script)
         self._delta_size, self._delay, self._read_size, self._strict = delta_size, delay, read_size, strict
+        self._key, self._models = key, models
         self._disconnect = disconnect
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -166,7 +218,20 @@ class ScriptedApplication:
             await _reject_request(rejection, None, request)(scope, receive, send)
             return
         endpoint = provider.traits.endpoint
-        parsed = parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
+        if self._key is not None and not has_key(request.headers, request.query, endpoint, self._key):
+            rejection = Status(401, "the key is missing or is not the key of this server")
+            await _reject_request(rejection, provider, request)(scope, receive, send)
+            return
+        models = (SCRIPTED_MODEL,) if self._models is None else self._models
+        other = find_other_response(endpoint, request.method, f"/{rest}", request.json, models)
+        if isinstance(other, dict):
+            request.status = 200
+            await responses.JSONResponse(other)(scope, receive, send)
+            return
+        parsed = other or parse_http_request(endpoint, request.method, f"/{rest}", request.query, request.json)
+        if isinstance(parsed, ParsedRequest) and self._models is not None and parsed.model not in self._models:
+            names = provider.writer().error_rules.names()
+            parsed = Status(404, f"there is no model {parsed.model!r}", code=names.get("not_found"))
         if isinstance(parsed, Status):
             await _reject_request(parsed, provider, request)(scope, receive, send)
             return

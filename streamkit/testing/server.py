@@ -10,6 +10,7 @@ import asyncio
 import math
 import socket
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 
 import anyio
@@ -36,7 +37,14 @@ __all__ = ["Server", "serve"]
 
 
 def serve(
-    script: Script, *, delta_size: int = 16, delay: float = 0.0, read_size: int | None = None, strict: bool = True
+    script: Script,
+    *,
+    delta_size: int = 16,
+    delay: float = 0.0,
+    read_size: int | None = None,
+    strict: bool = True,
+    key: str | None = None,
+    models: Sequence[str] | None = None,
 ) -> Server:
     """Return a server that responds to requests with the turns of *script*, on every provider's wire.
 
@@ -48,6 +56,8 @@ def serve(
         def server():
             with serve([Reply(Call("get_weather", {"city": "Oslo"})), Reply("4 degrees.")]) as server:
                 yield server
+
+    A count of tokens is an estimate, of four characters each. Embeddings are refused: a script has none.
 
     A request that the real provider would reject gets status 400 and that provider's error body, and takes no turn of
     the script. The message names the place and the rule that it breaks; ``list_rules`` lists the rules with
@@ -63,6 +73,9 @@ def serve(
         read_size: bytes in one chunk; None: one frame in each.
         strict: whether to reject what the real provider would reject. False accepts any body, for tests that are not
             about conversations.
+        key: the only key that is accepted: a request with another one, or with none, gets status 401. None accepts all.
+        models: the models that clients can list and ask; a request for another one gets status 404. None accepts every
+            name, and lists ``scripted``.
 
     Returns:
         The server, not yet started.
@@ -70,7 +83,9 @@ def serve(
     Raises:
         UsageError: an item of the script is not a turn, or a size or delay is out of range.
     """
-    return Server(script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict)
+    return Server(
+        script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict, key=key, models=models
+    )
 
 
 class Server:
@@ -88,13 +103,22 @@ class Server:
         delay: float = 0.0,
         read_size: int | None = None,
         strict: bool = True,
+        key: str | None = None,
+        models: Sequence[str] | None = None,
     ) -> None:
         if delta_size < 1 or (read_size is not None and read_size < 1):
             raise UsageError(f"delta_size and read_size must be at least 1, not {delta_size} and {read_size}")
         if not 0 <= delay < math.inf:
             raise UsageError(f"delay must be the seconds between two chunks, not {delay}")
         self._application = ScriptedApplication(
-            script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict, disconnect=self._disconnect
+            script,
+            delta_size=delta_size,
+            delay=delay,
+            read_size=read_size,
+            strict=strict,
+            key=key,
+            models=models,
+            disconnect=self._disconnect,
         )
         self.requests: list[Request] = self._application.requests
         self._state = ServerState()

@@ -4,7 +4,7 @@ import pytest
 
 from streamkit import providers
 from streamkit.testing import Status
-from streamkit.testing.application import ParsedRequest, parse_http_request
+from streamkit.testing.application import ParsedRequest, find_other_response, parse_http_request
 
 
 def endpoint_of(provider):
@@ -80,3 +80,30 @@ def test_other_requests_are_refused(provider, method, path, body, status):
     refused = parse_http_request(endpoint_of(provider), method, path, {}, body)
     assert isinstance(refused, Status)
     assert refused.status == status
+
+
+@pytest.mark.parametrize(
+    ("provider", "method", "path"),
+    [
+        ("openai_chat", "POST", "/v1/chat/completions"),
+        ("openai_chat", "POST", "/v1/models"),
+        ("openai_chat", "GET", "/v1/embeddings"),
+        ("bedrock_converse", "GET", "/v1/models"),
+        ("anthropic", "POST", "/v1/messages/count_tokens/more"),
+    ],
+)
+def test_only_the_paths_of_a_wire_have_other_responses(provider, method, path):
+    assert find_other_response(endpoint_of(provider), method, path, {}, ["m"]) is None
+
+
+@pytest.mark.parametrize("path", ["/v1beta/models/m:countTokens", "/v1/models/m:countTokens"])
+def test_a_count_needs_an_object(path):
+    assert find_other_response(endpoint_of("gemini"), "POST", path, {"contents": []}, ["m"]) == {"totalTokens": 4}
+    refused = find_other_response(endpoint_of("gemini"), "POST", path, [1], ["m"])
+    assert isinstance(refused, Status)
+    assert refused.status == 400
+
+
+def test_an_empty_list_of_models_has_no_ends():
+    listed = find_other_response(endpoint_of("anthropic"), "GET", "/v1/models", None, [])
+    assert listed == {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}
