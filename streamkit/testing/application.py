@@ -27,20 +27,9 @@ from streamkit.providers.provider import Provider
 from streamkit.providers.requests.body_fields import asks_for_usage
 from streamkit.providers.writing.encoding import CONTENT_TYPES, encode_json
 from streamkit.providers.writing.model_lists import describe_models
+from streamkit.testing.rendering import Step, StreamRenderer, split_reads, to_json_array
 from streamkit.testing.rules.rule import validate_request
-from streamkit.testing.script import (
-    RawBytes,
-    Reply,
-    Request,
-    Script,
-    ScriptPlayer,
-    Stall,
-    Status,
-    Step,
-    StreamRenderer,
-    split_reads,
-    to_json_array,
-)
+from streamkit.testing.script import RawBytes, Recorded, Reply, Request, Script, ScriptPlayer, Stall, Status
 
 __all__ = [
     "SCRIPTED_MODEL",
@@ -180,14 +169,15 @@ class ScriptedApplication:
         delay: float,
         read_size: int | None,
         strict: bool,
-        key: str | None,
-        models: Sequence[str] | None,
         disconnect: Callable[[types.Scope], None],
+        key: str | None = None,
+        models: Sequence[str] | None = None,
     ) -> None:
         self.requests: list[Request] = []  # all requests, in the order in which they arrived
         self.third_party: dict[str, Provider] = {}  # the providers that are not registered, by name
         self.is_closing = False  # the server closes the connections, so that no client is recorded as disconnected
         self._player = ScriptPlayer(script)
+        self.mismatches: list[str] = self._player.mismatches  # of requests with what the script expects
         self._delta_size, self._delay, self._read_size, self._strict = delta_size, delay, read_size, strict
         self._key, self._models = key, models
         self._disconnect = disconnect
@@ -239,7 +229,7 @@ class ScriptedApplication:
         if violations:
             await _reject_request(Status(400, violations[0].message), provider, request)(scope, receive, send)
             return
-        turn = await self._player.next_turn(request)
+        turn = await self._player.next_turn(request, provider)
         if isinstance(turn, Status):
             await _reject_request(turn, provider, request)(scope, receive, send)
             return
@@ -249,13 +239,22 @@ class ScriptedApplication:
                 list(split_reads([turn.data], self._read_size)), content_type, request, scope, receive, send
             )
             return
+        framing = None if not parsed.stream else "json_array" if parsed.as_array else provider.traits.framing
+        content_type = CONTENT_TYPES[framing or "json_array"]
+        if isinstance(turn, Recorded):
+            own = turn.own_steps(provider, framing)
+            if own is not None:
+                parts = list(split_reads(own, self._read_size))
+                await self._stream(parts, content_type, request, scope, receive, send, turn.delay)
+                return
+            turn = turn.reply()
         seed = f"{provider.name}|{conversation}|{request.number}"
         renderer = StreamRenderer(
             provider,
             response_id=make_response_id(endpoint, seed),
             model=parsed.model,
             call_id=lambda index: make_call_id(endpoint, f"{seed}|{index}"),
-            delta_size=self._delta_size,
+            delta_size=turn.delta_size or self._delta_size,
             signature=provider.traits.sign_call(parsed.model, seed),
         )
         usage = reported_usage(provider, request.json, turn, stream=parsed.stream)
@@ -270,10 +269,10 @@ class ScriptedApplication:
         if isinstance(steps, Status):
             await _reject_request(steps, provider, request)(scope, receive, send)
             return
-        content_type = CONTENT_TYPES[provider.traits.framing if parsed.stream else "json_array"]
         if parsed.as_array:
-            steps, content_type = to_json_array(steps), CONTENT_TYPES["json_array"]
-        await self._stream(list(split_reads(steps, self._read_size)), content_type, request, scope, receive, send)
+            steps = to_json_array(steps)
+        parts = list(split_reads(steps, self._read_size))
+        await self._stream(parts, content_type, request, scope, receive, send, turn.delay)
 
     def _provider(self, name: str) -> Provider | None:
         with suppress(UnknownProvider):
@@ -288,6 +287,7 @@ class ScriptedApplication:
         scope: types.Scope,
         receive: types.Receive,
         send: types.Send,
+        delay: float | None = None,
     ) -> None:
         request.status = 200
         headers = [(b"content-type", content_type.encode()), (b"cache-control", b"no-cache")]
@@ -295,7 +295,7 @@ class ScriptedApplication:
         disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             for remaining, step in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
-                pause = self._delay if remaining else 0.0
+                pause = (self._delay if delay is None else delay) if remaining else 0.0
                 if isinstance(step, bytes):
                     await send({"type": "http.response.body", "body": step, "more_body": True})
                 elif isinstance(step, Stall):

@@ -7,7 +7,6 @@ are in ``application``; this module has the address, the start and the end of th
 from __future__ import annotations
 
 import asyncio
-import math
 import socket
 import threading
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
-from streamkit.testing.script import Request, Script
+from streamkit.testing.script import Request, Script, check_speed
 from streamkit.values.distribution import missing_package
 
 try:
@@ -64,10 +63,11 @@ def serve(
     their sources.
 
     Args:
-        script: the turns, one for each request: a ``Reply``, a ``Status``, text, or a function of the ``Request`` that
-            returns one of these. A function instead of the sequence responds to every request. The script goes on over
-            all base URLs of one conversation (a client that changes the provider continues it); each conversation
-            starts it anew. A request after its end gets status 500.
+        script: the turns, one for each request: a ``Reply``, ``Recorded``, a ``Status``, text, or a function of the
+            ``Request`` that returns one of these. An ``Expect`` before a turn checks its request. A function instead of
+            the sequence responds to every request. The script goes on over all base URLs of one conversation (a client
+            that changes the provider continues it); each conversation starts it anew. A request after its end gets
+            status 500.
         delta_size: characters in one delta of text or arguments.
         delay: seconds between two chunks.
         read_size: bytes in one chunk; None: one frame in each.
@@ -106,10 +106,9 @@ class Server:
         key: str | None = None,
         models: Sequence[str] | None = None,
     ) -> None:
-        if delta_size < 1 or (read_size is not None and read_size < 1):
-            raise UsageError(f"delta_size and read_size must be at least 1, not {delta_size} and {read_size}")
-        if not 0 <= delay < math.inf:
-            raise UsageError(f"delay must be the seconds between two chunks, not {delay}")
+        if read_size is not None and read_size < 1:
+            raise UsageError(f"read_size must be a number of bytes, at least 1, not {read_size}")
+        check_speed(delta_size, delay)
         self._application = ScriptedApplication(
             script,
             delta_size=delta_size,
@@ -169,6 +168,7 @@ class Server:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end()
+        self._check_expectations(error)
 
     async def __aenter__(self) -> Server:
         # Shielded, so that a cancellation takes effect inside the block, whose exit ends the server.
@@ -181,6 +181,12 @@ class Server:
     ) -> None:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._end)
+        self._check_expectations(error)
+
+    def _check_expectations(self, error: BaseException | None) -> None:
+        """Raise an AssertionError for requests without what the script expects, unless the block raised already."""
+        if self._application.mismatches and error is None:
+            raise AssertionError("; ".join(self._application.mismatches))
 
     def _start(self) -> None:
         if self._thread is not None:
