@@ -49,6 +49,7 @@ __all__ = [
     "get",
     "message_formats",
     "names",
+    "npm_state",
     "register",
     "writer",
 ]

@@ -305,20 +305,6 @@ def test_an_unknown_path_of_openai_is_no_unknown_model(client):
     assert (response.json()["error"]["type"], response.json()["error"]["code"]) == ("invalid_request_error", None)
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai_chat"])
-def test_a_request_without_streaming_takes_no_turn(client, name):
-    with serve(["hi"]) as server:
-        refused = ask(client, server, name, stream=False)
-        assert refused.status_code == 400
-        assert "only streaming is scripted" in refused.text
-        assert read(name, ask(client, server, name)).text == "hi"
-
-
-def test_gemini_without_a_stream_takes_no_turn(client):
-    with serve(["hi"]) as server:
-        assert client.post(f"{server.base_url('gemini')}/v1beta/models/m:generateContent", json={}).status_code == 400
-
-
 def test_a_body_that_is_not_json_is_rejected(client):
     with serve(["hi"]) as server:
         response = client.post(f"{server.base_url('anthropic')}/v1/messages", content=b"{")
