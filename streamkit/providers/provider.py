@@ -378,7 +378,6 @@ class Provider:
         usage: Usage | None = None,
         delta_size: int = 16,
         framing: Framing | None = None,
-        stream: bool = True,
     ) -> Iterator[bytes]:
         """Return the stream of a response with this content, frame by frame.
 
@@ -390,7 +389,6 @@ class Provider:
             usage: the tokens to report.
             delta_size: the number of characters of one delta, at least 1.
             framing: another framing that the provider supports; None for its usual one.
-            stream: False for the whole body of a response that is not streamed.
 
         Raises:
             UsageError: ``delta_size`` is below 1.
@@ -399,7 +397,7 @@ class Provider:
             raise UsageError(f"delta_size must be a number of characters, at least 1, not {delta_size!r}")
         from streamkit.providers.writing.content_events import write_content
 
-        writer = self.writer(response_id=response_id, model=model, framing=framing, stream=stream)
+        writer = self.writer(response_id=response_id, model=model, framing=framing)
         return write_content(writer, content, finish=finish, usage=usage, delta_size=delta_size)
 
     def writer(

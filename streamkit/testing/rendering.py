@@ -17,6 +17,7 @@ from streamkit.errors import UsageError
 from streamkit.framing import framer_for
 from streamkit.history import Block, Content, ReasoningBlock, TextBlock, ToolCallBlock
 from streamkit.providers.provider import Provider
+from streamkit.providers.writing.content_events import write_content
 from streamkit.testing.script import Call, Disconnect, ErrorEvent, Item, RawBytes, Reasoning, Reply, Stall, Status
 
 __all__ = ["Step", "StreamRenderer", "split_reads", "to_json_array"]
@@ -81,14 +82,17 @@ class StreamRenderer:
                 steps.append(item)
             elif isinstance(item, Disconnect):
                 break
-        (body,) = self._frames(_content_items(reply.items), reply.finish, usage, stream=False)
+        writer = self.provider.writer(response_id=self.response_id, model=self.model, stream=False)
+        content = self.content(_content_items(reply.items))
+        (body,) = write_content(writer, content, finish=reply.finish, usage=usage, delta_size=self.delta_size)
+        if writer.error is not None:
+            status, message, code = writer.error_fields(writer.error)
+            return Status(status, message, code=code)
         if any(isinstance(item, Disconnect) for item in reply.items):
             return [*steps, body[: len(body) // 2], Disconnect()]
         return [*steps, body]
 
-    def _frames(
-        self, items: Iterable[Item], finish: FinishReason | None, usage: Usage | None, *, stream: bool = True
-    ) -> list[bytes]:
+    def _frames(self, items: Iterable[Item], finish: FinishReason | None, usage: Usage | None) -> list[bytes]:
         return list(
             self.provider.emit(
                 self.content(items),
@@ -97,7 +101,6 @@ class StreamRenderer:
                 finish=finish,
                 usage=usage,
                 delta_size=self.delta_size,
-                stream=stream,
             )
         )
 

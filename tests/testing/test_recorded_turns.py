@@ -13,6 +13,7 @@ from streamkit import Content, Turn, providers
 from streamkit.calls import Usage
 from streamkit.errors import UsageError
 from streamkit.history import ReasoningBlock, TextBlock, ToolCallBlock
+from streamkit.providers.writing.content_events import write_content
 from streamkit.testing import Recorded, Reply, Server, serve
 
 WIRES = ["anthropic", "bedrock_converse", "bedrock_invoke", "cohere", "gemini", "ollama", "openai_chat"]
@@ -29,7 +30,8 @@ CONTENT = Content(
 
 def write(folder: Path, name: str, *, stream: bool = True) -> Path:
     path = folder / "recording"
-    frames = providers.get(name).emit(CONTENT, response_id="r1", model="m", usage=Usage(12, 3), stream=stream)
+    writer = providers.writer(name, response_id="r1", model="m", stream=stream)
+    frames = write_content(writer, CONTENT, finish=None, usage=Usage(12, 3), delta_size=16)
     path.write_bytes(b"".join(frames))
     return path
 

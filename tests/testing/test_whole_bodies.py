@@ -157,3 +157,14 @@ def test_stream_must_be_true_or_false() -> None:
         response = httpx.post(f"{server.base_url('openai_chat')}/chat/completions", json={"stream": "yes"})
     assert response.status_code == 400
     assert "stream is 'yes', not true or false" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_a_response_that_failed_is_no_body_of_a_response_that_ended(name: str) -> None:
+    """Anthropic, Bedrock and Ollama have no finish reason for it: their bodies were those of a normal end."""
+    with serve([Reply("Once", finish="error")], strict=False) as server:
+        response = ask(server, name)
+    turn = read(name, response)
+    assert turn.error is not None or (turn.finish is not None and turn.finish.reason == "error")
+    has_finish = name in ("cohere", "gemini", "openai_chat", "openai_responses")
+    assert response.status_code == (200 if has_finish else 500)
