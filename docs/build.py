@@ -29,6 +29,7 @@ GUIDES = {
     "rules": ROOT / "docs" / "rules.md",
     "request-fields": ROOT / "docs" / "requests.md",
     "tap": ROOT / "docs" / "tap.md",
+    "conformance": ROOT / "docs" / "conformance.md",
     "security": ROOT / "docs" / "security.md",
     "contributing": ROOT / "CONTRIBUTING.md",
     "changelog": ROOT / "CHANGELOG.md",

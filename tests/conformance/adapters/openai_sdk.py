@@ -1,0 +1,28 @@
+"""The official openai SDK: its accumulated completion or response, as the vendor's example of a tool loop reads it."""
+
+from cases import answer
+from openai import OpenAI
+
+MESSAGES = [{"role": "user", "content": "Go."}]
+
+
+def read(case):
+    client = OpenAI(api_key="k", base_url=case["base_url"], max_retries=0)
+    if case["provider"] == "openai_responses":
+        with client.responses.stream(model="gpt-5", input="Go.") as stream:
+            response = stream.until_done().get_final_response()
+        calls = [item for item in response.output if item.type in ("function_call", "custom_tool_call")]
+        calls = [
+            {"id": c.call_id, "name": c.name, "arguments": getattr(c, "arguments", None) or c.input} for c in calls
+        ]
+        return {"calls": calls, "text": response.output_text, "finish": response.status}
+    with client.chat.completions.stream(model="gpt-5", messages=MESSAGES) as stream:
+        choice = stream.get_final_completion().choices[0]
+    calls = [
+        {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
+        for call in choice.message.tool_calls or []
+    ]
+    return {"calls": calls, "text": choice.message.content or "", "finish": choice.finish_reason}
+
+
+answer(read)
