@@ -30,6 +30,7 @@ GUIDES = {
     "request-fields": ROOT / "docs" / "requests.md",
     "tap": ROOT / "docs" / "tap.md",
     "conformance": ROOT / "docs" / "conformance.md",
+    "conformance-report": ROOT / "docs" / "conformance-report.md",
     "security": ROOT / "docs" / "security.md",
     "contributing": ROOT / "CONTRIBUTING.md",
     "changelog": ROOT / "CHANGELOG.md",

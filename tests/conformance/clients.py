@@ -21,7 +21,8 @@ from streamkit.testing.client_suite import MISTAKES
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 TARGET = ROOT / "docs" / "conformance-report.md"
-CHAT, RESPONSES = ("--wire", "openai_chat"), ("--provider", "openai_responses")
+#: Of the Responses API only recorded streams: most cases leave out what a client reads at the end of a response.
+CHAT, RESPONSES = ("--wire", "openai_chat"), ("--provider", "openai_responses", "--case", "recorded-*")
 ANTHROPIC, GEMINI = ("--provider", "anthropic"), ("--provider", "gemini")
 #: The distribution, the adapter, and the wires that it speaks.
 CLIENTS = [
@@ -38,9 +39,13 @@ HEAD = """\
 
 After this page you know which streams the current clients misread. `python tests/conformance/clients.py` made it with
 streamkit {version}; [conformance.md](conformance.md) describes the cases, what each column means and how to run the
-suite with another client. A number is the number of cases with such a mistake. Most cases are irregular streams of
-some server that was observed or reported: a `failed` is an exception for what a server sent, which is safe, and often
-the best that a client can do; the columns before it are silent.
+suite with another client. A number is the number of cases with such a mistake.
+
+- Most cases are irregular streams that a server was observed to send, often against its own specification. A client of
+  one vendor need not read those of the others. A case in which the client asks the model again is `failed`, too.
+- `failed` is an exception, which is safe, and often the best that a client can do. The other columns are silent.
+- Of the Responses API only the recorded streams are run: most of its cases leave out what a real response has at its
+  end, which clients read.
 
 """
 
@@ -61,6 +66,7 @@ def main() -> None:
         version, command = found
         for wire in wires:
             output = folder / f"{name}-{wire[1]}.json"
+            sys.stderr.write(f"{name} {wire[1]}\n")
             arguments = [sys.executable, "-m", "streamkit", "conformance", *wire, "-o", str(output), "--", *command]
             if subprocess.run(arguments, stdout=subprocess.DEVNULL).returncode > 1:
                 raise SystemExit(f"{name} cannot run")
