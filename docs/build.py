@@ -24,7 +24,11 @@ OUTPUT = ROOT / "build" / "docs"
 #: The documents that become pages, by the name of the page.
 GUIDES = {
     "readme": ROOT / "README.md",
-    "guide": ROOT / "docs" / "guide.md",
+    **{
+        page.stem.replace("_", "-"): page
+        for folder in ("tasks", "tables")
+        for page in sorted((ROOT / "docs" / folder).glob("*.md"))
+    },
     "architecture": ROOT / "docs" / "architecture.md",
     "rules": ROOT / "docs" / "rules.md",
     "request-fields": ROOT / "docs" / "requests.md",

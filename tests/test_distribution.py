@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 TEXTS = sorted(
     path
-    for pattern in ("*.md", "docs/*", "streamkit/**/*.py", "benchmarks/**/*.py", ".ci/*", "streamkit_llm.py")
+    for pattern in ("*.md", "docs/**/*", "streamkit/**/*.py", "benchmarks/**/*.py", ".ci/*", "streamkit_llm.py")
     for path in ROOT.glob(pattern)
     if path.is_file()
 )

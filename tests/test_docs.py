@@ -17,7 +17,7 @@ from streamkit.calls import ErrorKind, WarningCode
 from streamkit.execution import Ended
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 RULES = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
 
 
@@ -173,7 +173,7 @@ def test_the_reference_builds_without_warnings(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     for page in ("index", "streamkit", "streamkit/events", "streamkit/execution", "streamkit/bridges/dbos"):
         assert (tmp_path / f"{page}.html").exists()
-    for guide in ("readme", "guide", "rules", "architecture", "tap", "contributing", "changelog"):
+    for guide in ("readme", "runs", "rules", "architecture", "tap", "contributing", "changelog"):
         html = (tmp_path / f"{guide}.html").read_text(encoding="utf-8")
         missing = [anchor for anchor in re.findall(r'href="#([^"]+)"', html) if f'id="{anchor}"' not in html]
         missing += [link for link in re.findall(r'href="([^"]+\.md[^"]*)"', html) if "://" not in link]

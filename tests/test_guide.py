@@ -1,4 +1,4 @@
-"""The guide and the README have a program for everything public: events, endings, error codes and options.
+"""The pages and the README have a program for everything public: events, endings, error codes and options.
 
 ``test_readme`` runs the programs. Those that show every value of a kind are run again, and must print each of them.
 """

@@ -22,7 +22,7 @@ from streamkit.testing import Reply, Request, Server, serve
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
-GUIDE = (ROOT / "docs" / "guide.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "tasks" / "browser.md").read_text("utf-8")
 FILES = dict(re.findall(r"^```python (\w+\.py)\n(.*?)^```", GUIDE, flags=re.MULTILINE | re.DOTALL))
 
 

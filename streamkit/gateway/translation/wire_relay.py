@@ -18,6 +18,7 @@ import msgspec
 
 from streamkit.calls import CallRef, FinishReason
 from streamkit.events import (
+    ArgumentsRestated,
     BlockEnded,
     BlockStarted,
     Event,
@@ -52,6 +53,7 @@ _NO_CONTENT = frozenset(
 )
 _sequence_numbers = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})').findall
 _has_constant = re.compile(rb"[:,\[]\s*-?(?:NaN|Infinity)\b").search  # no JSON: as null a call would be another
+_OF_CALLS = (ToolCallStart, ToolCallDelta, ArgumentsRestated)
 _MOST_HELD = 64  # frames; what more of them tells is not waited for
 
 
@@ -219,16 +221,13 @@ class WireRelay:
             return  # the error comes instead
         chunk: Any = None
         self._plain_change = None if self._places.item_id else (b"", b"")
-        is_content = has_calls = has_usage = is_finish = False
-        for event in events:
-            has_calls = has_calls or isinstance(event, (ToolCallStart, ToolCallDelta))
-            has_usage = has_usage or isinstance(event, UsageReport)
-            is_content = is_content or event.__class__ not in _NO_CONTENT
+        kinds, is_finish = {event.__class__ for event in events}, False
+        has_calls = not (self._places.item_id or kinds.isdisjoint(_OF_CALLS))  # those of items are changed with these
+        has_usage, is_content = UsageReport in kinds, not kinds <= _NO_CONTENT
         if self._places.item_id:
             payload = self._replace_ids(
                 lambda found: found[1] + self._item_id(found[2].decode(errors="replace")).encode(), payload
             )
-            has_calls = False  # they are in items
         if has_calls or (has_usage and not self._usage_chunk) or self._has_mark(payload):
             chunk = _decode(payload)
         if chunk is not None:
@@ -236,7 +235,7 @@ class WireRelay:
             if has_usage and not self._usage_chunk and self._moves_usage(chunk):
                 return
             starts = [event for event in events if isinstance(event, ToolCallStart)]
-            refs = [event.call for event in events if isinstance(event, (ToolCallStart, ToolCallDelta))]
+            refs = [event.call for event in events if isinstance(event, _OF_CALLS)]
             if starts:
                 yield from self._start_calls(starts)
                 refs = [ref for ref in refs if ref.id not in self._started]  # those of this frame
@@ -400,7 +399,7 @@ class WireRelay:
                     self._by_raw_id[choice, raw_id] = ref
             elif index_key is None:
                 self._without_ids.append(ref)
-        elif ref is None and index_key is not None:
+        elif ref is None and (index_key is not None or self._without_ids):
             ref = refs[0] if len(refs) == 1 else self._by_index.get(place)
         if ref is None:
             return False if index_key is None or raw_id is None else call.pop(id_key) is not None
