@@ -5,9 +5,6 @@ there, and prints one line of JSON with the calls and the text that its program 
 both lines and the mistakes.
 
     streamkit conformance --wire openai_chat -- python my_adapter.py
-
-The report has a row for each provider, with the number of cases in which calls were lost, merged, doubled, run though
-cut, changed or invented, the text differs, an error was not noticed, or the client failed.
 """
 
 from __future__ import annotations
@@ -46,9 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument("client", nargs="*", metavar="-- COMMAND", help="the client, with its arguments")
     parser.add_argument("--provider", **several, metavar="NAME", help="run its cases; may be repeated")
-    parser.add_argument(
-        "--wire", **several, metavar="NAME", help="run those of all providers with the wire of this one"
-    )
+    parser.add_argument("--wire", **several, metavar="NAME", help="run those of all providers with its wire")
     parser.add_argument("--case", default="*", metavar="PATTERN", help="only cases of such a name, as in a shell")
     parser.add_argument("--cases", **several, type=Path, metavar="FOLDER", help="with <provider>/<case>.json (our own)")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for a case (%(default)g)")
@@ -80,15 +75,10 @@ def run(options: argparse.Namespace) -> int:
         finally:
             client.close()
     if options.output is not None:
-        report = {
-            "version": FORMAT_VERSION,
-            "streamkit": streamkit.__version__,
-            "client": options.client,
-            "cases": rows,
-        }
+        made_by = {"version": FORMAT_VERSION, "streamkit": streamkit.__version__, "client": options.client}
         try:
             with create_private(options.output) as file:
-                file.write(redact(json.dumps(report, indent=1)).encode())
+                file.write(redact(json.dumps({**made_by, "cases": rows}, indent=1)).encode())
         except OSError as error:
             raise OutputError(str(options.output), error) from None
     _print_table(rows)

@@ -30,6 +30,7 @@ FORMAT_VERSION = 1
 MistakeKind = Literal["lost", "merged", "doubled", "cut", "changed", "invented", "text", "unnoticed", "failed"]
 #: The kinds of mistakes, in the order of reports.
 MISTAKES: tuple[MistakeKind, ...] = get_args(MistakeKind)
+_EARLY = {reason for reason, row in FINISH_ROWS.items() if row.outcome is not None}
 _TYPES = {".html": "text/html", ".json": "application/json", ".txt": "text/plain"}
 
 
@@ -62,12 +63,6 @@ class ClientCase(NamedTuple):
         """The name and arguments of the calls that have to run."""
         complete = [call for call in self.expected.get("calls", ()) if "state" not in call]
         return [(call["name"], _parse(call["arguments"])) for call in complete[: self.expected.get("executable", 0)]]
-
-    @property
-    def is_cut_short(self) -> bool:
-        """Whether the response ended early by its finish reason: at a limit, by a filter or with a refusal."""
-        finish = self.expected.get("finish") or ["other"]
-        return FINISH_ROWS["other" if isinstance(finish, str) else finish[0]].outcome is not None
 
     @property
     def quirks(self) -> list[str]:
@@ -112,7 +107,8 @@ def _recording(folder: Path, entry: Mapping[str, Any]) -> ClientCase:
         call if isinstance(_parse(call["arguments"]), dict) else {**call, "state": "incomplete"}
         for call in expected["calls"]
     ]
-    expected = {**expected, "calls": calls, "executable": sum("state" not in call for call in calls)}
+    finish = None, expected.get("finish")  # the provider's word alone
+    expected = {**expected, "calls": calls, "executable": sum("state" not in c for c in calls), "finish": finish}
     fields = {"about": f"a recorded stream of {path.parent.name}", "source": entry["source"]}
     provider = providers.get(path.parent.name)
     return _case(provider, f"recorded-{path.stem}", fields, expected, path.read_bytes(), path.suffix)
@@ -181,10 +177,14 @@ def judge(case: ClientCase, line: Mapping[str, Any]) -> list[Mistake]:
     if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in calls):
         return [Mistake("failed", f"calls must be a list of objects with a name, not {_short(calls)}")]
     mistakes = _judge_calls(case, [(call["name"], _parse(call.get("arguments"))) for call in calls])
-    if error is not None:  # its program gets an exception, which is right if nothing of the response may run
+    if error is not None:  # its program gets an exception, which is right if the response failed or ended early
         mistakes = [mistake for mistake in mistakes if mistake.kind != "lost"]
-        is_right = expected.get("error") or (case.is_cut_short and not case.executable)
-        return mistakes if is_right else [Mistake("failed", _short(error)), *mistakes]
+        is_early = expected.get("finish", ["stop"])[0] in _EARLY or any("state" in c for c in expected.get("calls", ()))
+        return (
+            mistakes
+            if expected.get("error") or (is_early and not case.executable)
+            else [Mistake("failed", _short(error)), *mistakes]
+        )
     text, wanted = line.get("text"), expected.get("text") or ""
     if expected.get("error"):
         if line.get("finish") is not None:

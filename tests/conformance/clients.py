@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from streamkit import __version__
 from streamkit.testing.client_suite import MISTAKES
@@ -25,7 +26,7 @@ TARGET = ROOT / "docs" / "conformance-report.md"
 CHAT, RESPONSES = ("--wire", "openai_chat"), ("--provider", "openai_responses", "--case", "recorded-*")
 ANTHROPIC, GEMINI = ("--provider", "anthropic"), ("--provider", "gemini")
 #: The distribution, the adapter, and the wires that it speaks.
-CLIENTS = [
+CLIENTS: list[tuple[str, str, list[tuple[str, ...]]]] = [
     ("openai", "openai_sdk.py", [CHAT, RESPONSES]),
     ("anthropic", "anthropic_sdk.py", [ANTHROPIC]),
     ("google-genai", "google_genai.py", [GEMINI]),
@@ -37,9 +38,9 @@ CLIENTS = [
 HEAD = """\
 # What clients get wrong
 
-After this page you know which streams the current clients misread. `python tests/conformance/clients.py` made it with
-streamkit {version}; [conformance.md](conformance.md) describes the cases, what each column means and how to run the
-suite with another client. A number is the number of cases with such a mistake.
+At the end of this page you know which streams the current clients misread. `python tests/conformance/clients.py` made
+it with streamkit {version}; [conformance.md](conformance.md) describes the cases, what each column means and how to run
+the suite with another client. A number is the number of cases with such a mistake.
 
 - Most cases are irregular streams that a server was observed to send, often against its own specification. A client of
   one vendor need not read those of the others. A case in which the client asks the model again is `failed`, too.
@@ -84,7 +85,7 @@ def main() -> None:
     TARGET.write_text(HEAD.format(version=__version__) + "\n".join([*table, *silent_part]) + "\n")
 
 
-def silent_kinds(case: dict) -> str:
+def silent_kinds(case: dict[str, Any]) -> str:
     """Return the kinds of mistakes in a case of which the client's program learns nothing."""
     return ", ".join(dict.fromkeys(each["kind"] for each in case["mistakes"] if each["kind"] != "failed"))
 

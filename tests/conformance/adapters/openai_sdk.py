@@ -11,17 +11,13 @@ def read(case):
     if case["provider"] == "openai_responses":
         with client.responses.stream(model="gpt-5", input="Go.") as stream:
             response = stream.until_done().get_final_response()
-        calls = [item for item in response.output if item.type in ("function_call", "custom_tool_call")]
-        calls = [
-            {"id": c.call_id, "name": c.name, "arguments": getattr(c, "arguments", None) or c.input} for c in calls
-        ]
+        items = [item for item in response.output if item.type in ("function_call", "custom_tool_call")]
+        calls = [{"name": i.name, "arguments": i.arguments if i.type == "function_call" else i.input} for i in items]
         return {"calls": calls, "text": response.output_text, "finish": response.status}
     with client.chat.completions.stream(model="gpt-5", messages=MESSAGES) as stream:
         choice = stream.get_final_completion().choices[0]
-    calls = [
-        {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
-        for call in choice.message.tool_calls or []
-    ]
+    made = choice.message.tool_calls or []
+    calls = [{"id": c.id, "name": c.function.name, "arguments": c.function.arguments} for c in made]
     return {"calls": calls, "text": choice.message.content or "", "finish": choice.finish_reason}
 
 
