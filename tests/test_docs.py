@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -156,25 +157,73 @@ def resolves(name: str) -> bool:
     return False
 
 
-# ---------------------------------------------------------------- the reference
+# ---------------------------------------------------------------- the site
 
 
-@pytest.mark.slow
-def test_the_reference_builds_without_warnings(tmp_path: Path) -> None:
-    pytest.importorskip("pdoc", reason="the reference needs the extra 'docs'")
-    built = subprocess.run(
-        [sys.executable, "docs/build.py", str(tmp_path)],
-        cwd=ROOT,
+def first_sentence(page: str) -> str:
+    return " ".join(page.split("\n\n")[1].split()).split(". ")[0]
+
+
+#: The specification, and the generated tables of requests.
+TO_LOOK_UP = {"requests.md", "rules.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in TO_LOOK_UP],
+    ids=lambda page: page.name,
+)
+def test_a_page_begins_with_what_its_reader_will_have(page: Path) -> None:
+    begins = ("At the end of this page", "After this page", "You will have", "You will find")
+    assert first_sentence(page.read_text("utf-8")).startswith(begins)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """The pages of a cookbook are there by its index; the build makes six pages from files that are not in docs/."""
+    named = set(re.findall(r'= "([\w/]+\.md)"', (ROOT / "docs" / "zensical.toml").read_text("utf-8")))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    made = {"index.md", "contributing.md", "changelog.md", "report.md", "benchmarks.md", "reference.md"}
+    assert {page for page in pages if not page.startswith("cookbook/")} == named - made
+
+
+def build_site(output: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Build the site, or skip the test where a tool for it is missing."""
+    for tool in ("pdoc", "zensical"):
+        pytest.importorskip(tool, reason="the site needs the extra 'docs'")
+    return subprocess.run(
+        [sys.executable, "docs/build.py", str(output)],
+        cwd=root,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert built.returncode == 0, built.stderr
-    for page in ("index", "streamkit", "streamkit/events", "streamkit/execution", "streamkit/bridges/dbos"):
-        assert (tmp_path / f"{page}.html").exists()
-    for guide in ("readme", "runs", "rules", "architecture", "tap", "contributing", "changelog"):
-        html = (tmp_path / f"{guide}.html").read_text(encoding="utf-8")
-        missing = [anchor for anchor in re.findall(r'href="#([^"]+)"', html) if f'id="{anchor}"' not in html]
-        missing += [link for link in re.findall(r'href="([^"]+\.md[^"]*)"', html) if "://" not in link]
-        assert not missing, guide
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    built = build_site(tmp_path / "site")
+    assert built.returncode == 0, built.stdout + built.stderr
+    for module in ("index", "streamkit", "streamkit/events", "streamkit/execution", "streamkit/bridges/dbos"):
+        assert (tmp_path / "site" / "reference" / f"{module}.html").exists()
+    listed = re.findall(r"^- \[.+?\]\((.+?)\): .", (tmp_path / "site" / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    assert len(listed) >= 35
+    for page in listed:  # each as a page and as Markdown
+        assert (tmp_path / "site" / page).exists()
+        html = (tmp_path / "site" / page).with_suffix(".html").read_text("utf-8")
+        assert not [link for link in re.findall(r'href="([^"]+\.md[^"]*)"', html) if "://" not in link]
+        assert "<p>```" not in html, "a program that is shown as text"
+        assert not re.search(r'<(?:link|script)[^>]+(?:href|src)="https?:', html), "something is loaded from elsewhere"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["missing.md", "rules.md#no-such-section", "../streamkit/ids.py"])
+def test_a_dead_link_fails(tmp_path: Path, link: str) -> None:
+    ignored = shutil.ignore_patterns(".*", "build", "node_modules")
+    for folder in ("docs", "benchmarks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    for file in ROOT.glob("*.md"):
+        shutil.copy(file, tmp_path)
+    page = tmp_path / "docs" / "guarantees.md"
+    page.write_text(f"{page.read_text('utf-8')}\n[dead]({link})\n", encoding="utf-8")
+    assert build_site(tmp_path / "site", tmp_path).returncode != 0

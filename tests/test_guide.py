@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, get_args
@@ -36,6 +37,14 @@ def test_a_program_shows_every_event_of_a_turn() -> None:
 
 def test_a_program_shows_every_event_of_a_run() -> None:
     assert first_words("Every event of a run") >= {event.type for event in get_args(ToolEvent)}
+
+
+@pytest.mark.parametrize(("section", "union"), [("turn", TurnEvent), ("run", ToolEvent)])
+def test_a_table_has_every_event_with_its_fields(section: str, union: Any) -> None:
+    text = GUIDE.split(f"## Every event of a {section}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*) \|$", text, re.MULTILINE)
+    table = {name: tuple(re.findall(r"`(\w+)`", fields)) for name, fields in rows}
+    assert table == {event.__name__: event.__struct_fields__ for event in get_args(union)}
 
 
 def test_the_chat_backend_sends_public_lines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from textwrap import indent
 
 import pytest
@@ -31,6 +32,8 @@ from streamkit.testing import Call, Reply, serve
 
 with serve([Reply(Call("get_weather", {"city": "Oslo"})), Reply("Take an umbrella.")]) as server:
 """
+#: The package of a provider, which its programs import.
+ACME = re.findall(r'^```python title="(acme_streamkit/\w+\.py)"\n(.*?)^```', GUIDE, flags=re.MULTILINE | re.DOTALL)
 LOOP = next(code for code in PROGRAMS if "anyio, httpx, streamkit" in code)
 OWN_PARSER = next(code for code in PROGRAMS if "NormalizedToolChunk" in code)
 WIRES = (DOCS / "wires.md").read_text(encoding="utf-8")
@@ -53,9 +56,14 @@ def test_the_readme_is_the_first_screen() -> None:
 
 
 @pytest.mark.parametrize("code", BLOCKS + PROGRAMS, ids=lambda code: code.splitlines()[0])
-def test_the_code_runs(code: str) -> None:
+def test_the_code_runs(code: str, tmp_path: Path) -> None:
     if IS_SQLITE_TOO_OLD and "DBOS(" in code:
         pytest.skip(REASON)
+    if "acme_streamkit" in code:
+        for name, text in ACME:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"
     done = run_program(SERVER + indent(code.replace(REAL, LOCAL), "    ") if REAL in code else code)
     if missing := MISSING.search(done.stderr):  # an optional package: the test is skipped
         raise ModuleNotFoundError(done.stderr, name=missing[1].replace("-", "_"))

@@ -23,7 +23,7 @@ from streamkit.testing import Reply, Request, Server, serve
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 GUIDE = (ROOT / "docs" / "tasks" / "browser.md").read_text("utf-8")
-FILES = dict(re.findall(r"^```python (\w+\.py)\n(.*?)^```", GUIDE, flags=re.MULTILINE | re.DOTALL))
+FILES = dict(re.findall(r'^```python title="(\w+\.py)"\n(.*?)^```', GUIDE, flags=re.MULTILINE | re.DOTALL))
 
 
 class Model:
