@@ -1,4 +1,4 @@
-"""Make the report of docs/conformance-report.md: ``streamkit conformance`` for each client that has an adapter here.
+"""Make the report of docs/conformance_report.md: ``streamkit conformance`` for each client that has an adapter here.
 
     python tests/conformance/clients.py [--peers PYTHON]
 
@@ -21,7 +21,7 @@ from streamkit.testing.client_suite import MISTAKES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-TARGET = ROOT / "docs" / "conformance-report.md"
+TARGET = ROOT / "docs" / "conformance_report.md"
 #: Of the Responses API only recorded streams: most cases leave out what a client reads at the end of a response.
 CHAT, RESPONSES = ("--wire", "openai_chat"), ("--provider", "openai_responses", "--case", "recorded-*")
 ANTHROPIC, GEMINI = ("--provider", "anthropic"), ("--provider", "gemini")
