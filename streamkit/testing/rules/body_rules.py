@@ -37,6 +37,8 @@ _TYPE_RULES: dict[str, tuple[str, ...]] = {
     "limits_of_types": ("min", "max", "pattern"),
 }
 _TOOL_RULES = {"tool_names_unique": ("repeated",), "schema_is_object": ("schema",), "refs_resolve": ("dangling",)}
+#: Keywords of a schema whose values are data and no schemas.
+_DATA = {"const", "default", "enum", "example", "examples"}
 #: A reference within a schema, of names without an escape.
 _POINTER = re.compile(r"#((?:/[\w$-]+)+)")
 
@@ -164,5 +166,8 @@ def _find_tool_problems(body: Json, tools: tuple[str, str, str]) -> list[Problem
             pointer = _POINTER.fullmatch(reference) if isinstance(reference, str) else None
             if pointer is not None and next(values_at(schema, pointer[1][1:].replace("/", ".")), None) is None:
                 problems.append(Problem("dangling", at, pointer[0], name))
-            waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            if isinstance(value, dict):
+                waiting += (each for key, each in value.items() if key not in _DATA)
+            elif isinstance(value, list):
+                waiting += value
     return problems

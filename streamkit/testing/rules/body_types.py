@@ -49,14 +49,18 @@ class TypeRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         refuses_unknown: where it refuses unknown fields.
         is_protobuf: it reads JSON as protobuf: fields in either spelling, one value for a list, numbers as text,
             values in any case.
-        not_required: fields that it does not require although the SDK's types do, such as ``ToolParam.type``.
-        accepted: the types of fields of the body that it accepts and the SDK's types do not have.
+        not_required: fields that it does not require although the SDK's types do, such as ``ToolParam.type``, with the
+            source of that.
+        required: fields that it requires although the SDK's types do not, with the source.
+        accepted: further types that it accepts of a field, such as ``body.top_k``, and the source of that. The SDK's
+            types need not have the field.
     """
 
     refuses_unknown: Literal["everywhere", "at top", "nowhere"] = "nowhere"
     is_protobuf: bool = False
-    not_required: list[str] = []
-    accepted: dict[str, Any] = {}
+    not_required: dict[str, str] = {}
+    required: dict[str, str] = {}
+    accepted: dict[str, tuple[Any, str]] = {}
 
 
 @cache
@@ -108,6 +112,11 @@ class _Checker:
     def __init__(self, definitions: dict[str, Any], rules: TypeRules) -> None:
         self._definitions = definitions
         self._rules = rules
+        self._fields: dict[str, dict[str, Any]] = {}  # of each definition with accepted types
+        for name, (kind, _) in rules.accepted.items():
+            owner, _, field = name.partition(".")
+            fields = self._fields.setdefault(owner, dict(definitions[owner]["fields"]))
+            fields[field] = {"any": [fields[field], kind]} if field in fields else kind
 
     def check(self, value: Any, kind: Any, path: Path) -> list[Problem]:
         """Return the problems of a value. An optional field may be null: no vendor's page forbids it."""
@@ -175,23 +184,25 @@ class _Checker:
         """Return how many of a value's fields an option of a union has."""
         if not (isinstance(value, dict) and isinstance(option, dict) and "is" in option):
             return 0
-        return len(value.keys() & self._definitions[option["is"]]["fields"].keys())
+        return len(value.keys() & self._fields_of(option["is"]).keys())
+
+    def _fields_of(self, kind: str) -> dict[str, Any]:
+        return self._fields.get(kind) or self._definitions[kind]["fields"]  # type: ignore[no-any-return]
 
     def _check_object(self, value: Any, kind: str, path: Path) -> list[Problem]:
         if not isinstance(value, dict):
             return [Problem("type", path, value, "object")]
-        fields = self._definitions[kind]["fields"]
+        fields = self._fields_of(kind)
         for tag in ("type", "role"):
             if isinstance(fields.get(tag), list) and value.get(tag) is not None:
                 wrong = self._check_choice(value[tag], fields[tag], (*path, tag))
                 if wrong:
                     return wrong  # the other fields are those of another type
-        if not path:
-            fields = fields | self._rules.accepted
         names = {self._spell(name): name for name in value}
+        further = [name.removeprefix(f"{kind}.") for name in self._rules.required if name.startswith(f"{kind}.")]
         problems = [
             Problem("missing", (*path, name), None, name)
-            for name in self._definitions[kind]["required"]
+            for name in [*self._definitions[kind]["required"], *further]
             if value.get(names.get(name, name)) is None and f"{kind}.{name}" not in self._rules.not_required
         ]
         refuses = {"everywhere": True, "at top": not path, "nowhere": False}[self._rules.refuses_unknown]
