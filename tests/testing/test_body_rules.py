@@ -31,6 +31,12 @@ PATHS = {
     "ollama": "/api/chat",
     "openai_responses": "/responses",
 }
+#: Of wires whose path decides whether the response is streamed.
+BODY_PATHS = {
+    "bedrock_converse": "/model/m/converse",
+    "bedrock_invoke": "/model/m/invoke",
+    "gemini": "/v1beta/models/m:generateContent",
+}
 GONE = object()
 SCHEMA: Any = {"type": "object", "properties": {"city": {"type": "string"}}}
 DANGLING: Any = {"type": "object", "properties": {"city": {"$ref": "#/$defs/City"}}}
@@ -335,7 +341,16 @@ CUT_SAMPLES: dict[str, set[str]] = {
 @pytest.fixture(scope="module")
 def post() -> Any:
     with serve(lambda _: "fine") as server, httpx.Client(timeout=PATIENCE) as client:
-        yield lambda name, body: client.post(server.base_url(name) + PATHS.get(name, "/chat/completions"), json=body)
+
+        def send(name: str, body: dict[str, Any], *, stream: bool = True) -> httpx.Response:
+            path = PATHS.get(name, "/chat/completions")
+            if not stream and name in BODY_PATHS:
+                path = BODY_PATHS[name]
+            elif not stream:
+                body = {**body, "stream": False}
+            return client.post(server.base_url(name) + path, json=body)
+
+        yield send
 
 
 @pytest.mark.parametrize(
@@ -353,10 +368,11 @@ def test_a_wrong_request_is_refused_in_the_vendors_words(
     assert words in refusal.message
     assert refusal.status == STATUSES.get((name, rule), 400)
     if path != "stream":  # the server reads it first
-        response = post(name, body)
         first = violations[0]
-        assert response.status_code == first.status
-        assert response.json() == providers.get(name).error_body(first.status, first.message, first.code)
+        for stream in (True, False):
+            response = post(name, body, stream=stream)
+            assert response.status_code == first.status
+            assert response.json() == providers.get(name).error_body(first.status, first.message, first.code)
 
 
 @pytest.mark.parametrize("name", WIRES)
@@ -376,7 +392,7 @@ def test_every_rule_of_the_body_has_a_source(name: str) -> None:
 def test_the_smallest_request_and_one_with_a_tool_are_accepted(name: str, post: Any) -> None:
     for body in (smallest_request(name), body_of(name)):
         assert validate_request(name, body, model="m", complete=True) == []
-        assert post(name, body).status_code == 200
+        assert [post(name, body, stream=stream).status_code for stream in (True, False)] == [200, 200]
 
 
 @pytest.mark.parametrize("name", WIRES)
@@ -419,7 +435,7 @@ def test_each_field_of_the_sdks_types_is_accepted(name: str) -> None:
 def test_what_has_no_source_is_not_refused(name: str, path: str, value: Any, post: Any) -> None:
     body = changed(body_of(name), path, value)
     assert validate_request(name, body, model="m", complete=True) == []
-    assert post(name, body).status_code == 200
+    assert [post(name, body, stream=stream).status_code for stream in (True, False)] == [200, 200]
 
 
 JSON_FORMAT: Any = {"type": "json_schema", "schema": SCHEMA}
@@ -514,7 +530,7 @@ def cohere_messages(document: Any) -> list[Any]:
 def test_requests_of_the_vendors_pages_are_accepted(name: str, path: str, value: Any, post: Any) -> None:
     body = changed(body_of(name), path, value)
     assert validate_request(name, body, model="m", complete=True) == []
-    assert post(name, body).status_code == 200
+    assert [post(name, body, stream=stream).status_code for stream in (True, False)] == [200, 200]
 
 
 @pytest.mark.parametrize("name", ["groq", "mistral", "openai_compatible", "vllm"])
