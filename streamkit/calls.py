@@ -133,6 +133,7 @@ RunWarningCode = Literal[
     "breaker",
     "content_changed",
     "effects_possible",
+    "event_loop_blocked",
     "history_shortened",
     "paused_too_often",
     "provider_fallback",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,8 +27,10 @@ from streamkit.calls import ErrorCause, ToolCall, ToolResult
 from streamkit.errors import ToolFailed, UsageError
 from streamkit.events import ToolEvent, ToolProgress, ToolRunning, Warned
 from streamkit.execution.one_call.background import (
+    BLOCKED,
     MAX_ABANDONED,
     WorkerThread,
+    await_in_steps,
     count_abandoned,
     current_asyncio_task,
     is_event_loop_running,
@@ -85,6 +86,7 @@ class ToolAttempt(Struct, eq=False):
     thread: WorkerThread | None = None  #: that of a synchronous tool, once it was started
     is_canceled: bool = False  #: ``cancel`` was called
     is_abandoned: bool = False  #: its thread did not stop when it should have
+    has_blocked: bool = False  #: it has blocked the event loop, which was reported
     #: it has its result or was canceled; its thread may continue, but reports nothing more
     is_over: bool = False
     #: the result; None before it has one, and if it was canceled
@@ -229,10 +231,20 @@ class ToolAttempt(Struct, eq=False):
                         self.report(Warned("tool_abandoned", message))
                 raise
         if isawaitable(value):  # also what a plain function returned, such as a lambda around a coroutine
-            value = await value
+            value = await await_in_steps(value, self._end_step)
         if isinstance(value, AsyncIterator):
             value = await self._last_value(value)
         return value
+
+    def _end_step(self, seconds: float, is_last: bool) -> None:
+        """Warn of a step in which the event loop could do nothing else, such as ``time.sleep``; once a call."""
+        if seconds >= BLOCKED and not self.has_blocked:
+            self.has_blocked = True
+            message = (
+                f"{self.prepared.tool.name} blocked the event loop for {seconds:.1f} seconds: no other call, stream or"
+                " time limit went on. Await what waits, or make it a plain function, which runs in a thread"
+            )
+            self.report(Warned("event_loop_blocked", message))
 
     async def _last_value(self, values: AsyncIterator[Any]) -> Any:
         """Return the last value; report those before it as progress.
@@ -243,18 +255,20 @@ class ToolAttempt(Struct, eq=False):
         value: Any = None
         is_reported = True
 
-        def report_value() -> None:
+        def end_step(seconds: float, is_last: bool) -> None:
             nonlocal is_reported
-            if not is_reported:
+            self._end_step(seconds, is_last)
+            if not (is_last or is_reported):
                 is_reported = True
                 self.progress(value)
 
         while True:
             try:
-                next_value = await _call_if_suspended(values.__anext__(), report_value)
+                next_value = await await_in_steps(values.__anext__(), end_step)
             except StopAsyncIteration:
                 return value
-            report_value()
+            if not is_reported:
+                self.progress(value)
             value, is_reported = next_value, False
 
 
@@ -269,33 +283,6 @@ def _call_plain(function: Callable[..., Any], arguments: dict[str, Any], progres
             progress(last)
         last = next_value
     return last
-
-
-@types.coroutine
-def _call_if_suspended(awaitable: Awaitable[Any], suspended: Callable[[], None]) -> Generator[Any, Any, Any]:
-    """Await, and call *suspended* if that suspends. Otherwise this is ``yield from`` (PEP 380), written out."""
-    steps = awaitable.__await__()
-    try:
-        signal = next(steps)
-    except StopIteration as stop:
-        return stop.value
-    suspended()
-    while True:
-        try:
-            reply = yield signal
-        except GeneratorExit:
-            steps.close()
-            raise
-        except BaseException as error:
-            try:
-                signal = steps.throw(error)
-            except StopIteration as stop:
-                return stop.value
-        else:
-            try:
-                signal = steps.send(reply)
-            except StopIteration as stop:
-                return stop.value
 
 
 def _is_cancelled_from_outside() -> bool:

@@ -21,9 +21,12 @@ import contextvars
 import math
 import sys
 import threading
+import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import anyio
@@ -35,6 +38,7 @@ from streamkit.calls import CallRef
 from streamkit.events import Event, StatePatch, ToolProgress
 
 __all__ = [
+    "BLOCKED",
     "MAX_ABANDONED",
     "PROGRESS_BOUND",
     "BackgroundTask",
@@ -42,6 +46,7 @@ __all__ = [
     "EventQueue",
     "WorkerThread",
     "asyncio_event_loop",
+    "await_in_steps",
     "call_soon_of",
     "count_abandoned",
     "current_asyncio_task",
@@ -50,6 +55,9 @@ __all__ = [
 
 #: Unread progress events of one execution; beyond them a call's newest value replaces its last unread one.
 PROGRESS_BOUND = 256
+
+#: Seconds between two suspensions from which on a call is said to have blocked the event loop.
+BLOCKED = 1.0
 
 
 def current_asyncio_task() -> asyncio.Task[Any] | None:
@@ -82,6 +90,36 @@ def is_event_loop_running() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+@types.coroutine
+def await_in_steps(awaitable: Awaitable[Any], ended: Callable[[float, bool], None]) -> Generator[Any, Any, Any]:
+    """Await, and call *ended* after each step, the part between two suspensions. Return the result.
+
+    *ended* gets the seconds of the step, in which the event loop did nothing else, and whether it was the last one.
+    This is ``yield from`` (PEP 380), written out.
+    """
+    steps = awaitable.__await__()
+    step: Callable[[], Any] = partial(next, steps)
+    while True:
+        began, is_last = monotonic(), True
+        try:
+            signal = step()
+            is_last = False
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            del step  # an exception that it has thrown refers to this frame by its traceback
+            ended(monotonic() - began, is_last)
+        try:
+            reply = yield signal
+        except GeneratorExit:
+            steps.close()
+            raise
+        except BaseException as error:
+            step = partial(steps.throw, error)
+        else:
+            step = partial(steps.send, reply)
 
 
 class BackgroundTask:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from inspect import isawaitable
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,6 +21,7 @@ import anyio
 from streamkit.calls import FailedRequest, StreamError, StreamWarning
 from streamkit.errors import UsageError
 from streamkit.events import Event, Warned
+from streamkit.execution.one_call.background import BLOCKED, await_in_steps
 from streamkit.execution.round.context import CreateStream, RoundContext, Target
 from streamkit.execution.round.policies import turn_error
 from streamkit.execution.run.batches import Batches
@@ -69,6 +71,7 @@ class StreamRequest:
     failures: list[FailedRequest] = field(default_factory=list, init=False)  #: the attempts that failed
     #: the attempts since the context changed, which are one request for its observer; None without one
     _observed: ObservedRequest | None = field(default=None, init=False)
+    _blocked: float = field(default=0.0, init=False)  # the seconds of the longest step up to the first event
 
     async def batches(self, follow: Callable[[list[Event]], Awaitable[list[Event]]] | None = None) -> Batches:
         """Yield the events in the batches of the turn. A failed connection or request is the error of the turn.
@@ -98,7 +101,15 @@ class StreamRequest:
                     batches = reading.batches()
                     try:
                         with nullcontext() if observed is None else observed.current():
-                            events = await anext(batches, None)  # a generator makes its request when it is read first
+                            # A generator makes its request when it is read first.
+                            events = await await_in_steps(anext(batches, None), self._end_step)
+                        if self._blocked >= BLOCKED:
+                            message = (
+                                f"create_new_stream, or its stream, blocked the event loop for {self._blocked:.1f}"
+                                " seconds: no tool, other run or time limit went on. Use the SDK's asynchronous client"
+                            )
+                            early_events.append(self._warn("event_loop_blocked", message))
+                            self._blocked = 0.0
                         if observed is not None and events is not None and not turn.has_error:
                             observed.begin_response()
                         while events is not None:
@@ -172,6 +183,9 @@ class StreamRequest:
         self.warnings.append(StreamWarning(code, message))
         return Warned(code, message)
 
+    def _end_step(self, seconds: float, is_last: bool) -> None:
+        self._blocked = max(self._blocked, seconds)
+
     def _is_in_time(self, seconds: float) -> bool:
         deadline = None if self.limits is None else self.limits.deadline
         return deadline is None or anyio.current_time() + seconds < deadline
@@ -197,14 +211,16 @@ class StreamRequest:
 
     async def _open(self, stack: AsyncExitStack) -> Any:
         """Call ``create_new_stream``; return its value, awaited and entered until it can be read."""
+        began = monotonic()
         stream = self.create_new_stream(self.context)
+        self._end_step(monotonic() - began, True)
         for _ in range(_MAX_WRAPPERS):
             if is_readable(stream):
                 return stream
             if hasattr(stream, "__aenter__"):
                 stream = await stack.enter_async_context(stream)
             elif isawaitable(stream):
-                stream = await stream
+                stream = await await_in_steps(stream, self._end_step)
             elif hasattr(stream, "__enter__"):
                 stream = stack.enter_context(stream)
             else:
