@@ -213,8 +213,8 @@ class Recorded:
 
     def __init__(self, path: str | Path, *, provider: str | None = None, delay: float | None = None) -> None:
         check_speed(None, delay)
-        self.path = Path(path)  #: the file
-        self.delay = delay  #: seconds between two chunks; None for that of the server
+        self.path: Path = Path(path)  #: the file
+        self.delay: float | None = delay  #: seconds between two chunks; None for that of the server
         self._data = self.path.read_bytes()
         name = provider or providers.detect(self._data)
         if name is None:

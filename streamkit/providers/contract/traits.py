@@ -54,7 +54,7 @@ __all__ = [
 #: When a model was made is not known here, and the SDKs need a date.
 UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 #: A model in the lists of OpenAI and Anthropic: a gateway has one path for both, and each SDK reads its own fields.
-MODEL_ENTRY = {
+MODEL_ENTRY: Mapping[str, Any] = {
     "id": "{model}",
     "object": "model",
     "created": 0,
