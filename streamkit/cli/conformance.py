@@ -31,11 +31,11 @@ from streamkit.reading.stream_file import create_private
 from streamkit.testing.client_suite import FORMAT_VERSION, MISTAKES, ClientCase, judge, read_cases, served
 from streamkit.values.redaction import redact
 
-__all__ = ["configure", "run"]
+__all__ = ["FOLDERS", "configure", "run"]
 
 _PACKAGE = Path(streamkit.__file__).parent
 #: Where the cases are: beside the modules in a wheel, among the tests in a checkout.
-_FOLDERS = [_PACKAGE / "testing/cases", _PACKAGE.parent / "tests/conformance/cases", _PACKAGE.parent / "tests/recorded"]
+FOLDERS = [_PACKAGE / "testing/cases", _PACKAGE.parent / "tests/conformance/cases", _PACKAGE.parent / "tests/recorded"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def _select(options: argparse.Namespace) -> list[ClientCase]:
     Raises:
         UsageError: they select none, or a case cannot be read.
     """
-    folders = options.cases or [folder for folder in _FOLDERS if folder.is_dir()]
+    folders = options.cases or [folder for folder in FOLDERS if folder.is_dir()]
     packages = {providers.get(name).package for name in options.wire}
     names = {providers.get(name).name for name in options.provider}
     names |= {name for name in providers.names() if providers.get(name).package in packages}

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shared_data import CONFORMANCE_CASES, TESTS
 
-from streamkit.cli import main
+import streamkit
+from streamkit.cli import conformance, main
 
 #: A client that reads each stream by this library, so that all is right, and then spoils what it read.
 CLIENT = """
@@ -47,6 +49,8 @@ for line in sys.stdin:
     print("noise of a library")
     print(json.dumps({"case": case["case"], **result}), flush=True)
 """
+#: The recorded streams are not in a wheel, so that they are named for a test of one.
+FOLDERS = ["--cases", str(CONFORMANCE_CASES), "--cases", str(TESTS / "recorded")]
 PARALLEL = "openai_chat/parallel-interleaved"
 CUT = "openai_chat/no-end"
 
@@ -56,7 +60,8 @@ def check(tmp_path, capsys):
     def run(spoil: str = "pass", *arguments: str) -> tuple[int, dict[str, list[str]], str]:
         client, report = tmp_path / "client.py", tmp_path / "report.json"
         client.write_text(CLIENT.replace("SPOIL", spoil))
-        code = main(["conformance", *arguments, "-o", str(report), "--", sys.executable, str(client)])
+        command = ["-o", str(report), "--", sys.executable, str(client)]
+        code = main(["conformance", *arguments, *FOLDERS, *command])
         rows = json.loads(report.read_text())["cases"]
         kinds = {row["case"]: [mistake["kind"] for mistake in row["mistakes"]] for row in rows}
         return code, kinds, capsys.readouterr().out
@@ -189,6 +194,15 @@ def test_every_case_has_the_form_of_the_schema():
     }
     assert wrong == {}
     assert list(validator.iter_errors({"about": "a case", "chunks": [], "expect": {}}))
+
+
+def test_a_wheel_has_the_cases_where_the_command_looks_for_them():
+    targets = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    package = Path(streamkit.__file__).parent
+    assert targets["wheel"]["force-include"] == {
+        str(CONFORMANCE_CASES.relative_to(TESTS.parent)): str(conformance.FOLDERS[0].relative_to(package.parent))
+    }
+    assert "tests" in targets["sdist"]["include"]  # from which the wheel is built
 
 
 def test_every_adapter_is_run_by_the_program_that_makes_the_report():
