@@ -29,6 +29,7 @@ from streamkit.reading.turn import Turn
 
 __all__ = [
     "Case",
+    "cases_in",
     "encode_frame",
     "encode_json_array",
     "encode_stream",
@@ -60,6 +61,11 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
     "body": (dict, list),
     "expected": dict,
 }
+
+
+def cases_in(folder: str | Path) -> list[Path]:
+    """Return the case files of a folder, sorted by name."""
+    return sorted(path for path in Path(folder).glob("*.json") if path.name[0] not in "._")
 
 
 def every_cut(data: bytes, seed: int = 1) -> Iterator[list[bytes]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from streamkit import __version__
-from streamkit.testing.client_suite import MISTAKES
+from streamkit.cli.conformance import MISTAKES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -90,6 +90,9 @@ class Types:
             options = [each for each in options if not isinstance(each, list)]
         elif any(isinstance(each, list) for each in options):  # an SDK that accepts the values of later versions
             options = [each for each in options if each != "any"]
+        # Names first, and sorted: typing has one object for Union[str, float] and Union[float, str], in the order of
+        # the one that was made first in the process.
+        options.sort(key=lambda each: each if isinstance(each, str) else "~")
         return (options[0] if len(options) == 1 else {"any": options}) if options else None
 
     def define(self, key: Any, name: str, fields: Callable[[], Iterable[tuple[str, Any, bool]]]) -> Json:
