@@ -1,7 +1,7 @@
 """Print pip constraints that select the lowest version that ``pyproject.toml`` allows of each runtime dependency.
 
-The dependencies are those of the package and of its extras; ``suite`` and ``dev`` have the tools of the tests, whose
-versions are not limited.
+The dependencies are those of the package and of its extras; ``suite``, ``dev`` and ``docs`` have tools of the project,
+whose versions are not limited.
 """
 
 import re
@@ -12,8 +12,8 @@ from pathlib import Path
 #: A name, perhaps with extras, its lowest version, and perhaps the marker of an environment.
 REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]+\])?>=(?P<version>[0-9.]+)(?: *;.*)?")
 
-#: The extras of the tests.
-TOOLS = ("suite", "dev")
+#: The extras of the tests and of the site.
+TOOLS = ("suite", "dev", "docs")
 
 
 def lowest(pyproject: Path) -> list[str]:

@@ -38,6 +38,7 @@ OUTSIDE = {
     ROOT / "benchmarks" / "README.md": "benchmarks.md",
 }
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINKED = re.compile(r"\[([^\]]*)\]\([^)\s]+\)")
 FENCE = re.compile(r"(^ *```.*?^ *```)", re.MULTILINE | re.DOTALL)
 
 #: The modules that people import from. Everything else is internal.
@@ -163,8 +164,9 @@ The names in `__all__` of these modules are public. All other modules may change
 def summary(page: str) -> str:
     """Return the line of ``llms.txt`` about a page: its title and its first paragraph."""
     title, _, rest = page.partition("\n")
-    first = " ".join(rest.strip().split("\n\n")[0].split())
-    return f"{title.removeprefix('# ')}]({{}}): {LINK.sub(']', first)}"
+    first = next(part for part in rest.strip().split("\n\n") if not part.startswith(("#", "```", "|", "- ")))
+    text = LINKED.sub(r"\1", " ".join(first.split()))
+    return f"{title.removeprefix('# ')}]({{}}): {text}"
 
 
 def build(output: Path = OUTPUT) -> None:

@@ -319,11 +319,11 @@ class Usage(Struct, frozen=True):
         Per field the last figure that was sent counts, and a zero never replaces another figure.
         """
         if (  # each figure was sent again, as most servers do
-            (later.input_tokens or self.input_tokens is None)
-            and (later.output_tokens or self.output_tokens is None)
-            and (later.reasoning_tokens or self.reasoning_tokens is None)
-            and (later.cache_read_tokens or self.cache_read_tokens is None)
-            and (later.cache_write_tokens or self.cache_write_tokens is None)
+            (later.input_tokens or self.input_tokens in (None, later.input_tokens))
+            and (later.output_tokens or self.output_tokens in (None, later.output_tokens))
+            and (later.reasoning_tokens or self.reasoning_tokens in (None, later.reasoning_tokens))
+            and (later.cache_read_tokens or self.cache_read_tokens in (None, later.cache_read_tokens))
+            and (later.cache_write_tokens or self.cache_write_tokens in (None, later.cache_write_tokens))
         ):
             return later
         fields = zip(astuple(self), astuple(later), strict=True)

@@ -33,6 +33,7 @@ DISTRIBUTIONS = {
     "ollama": "ollama",
     "openai": "openai",
     "opentelemetry": "opentelemetry-api",
+    "opentelemetry.exporter": "opentelemetry-exporter-otlp-proto-http",
     "opentelemetry.sdk": "opentelemetry-sdk",
     "orjson": "orjson",
     "playwright": "playwright",
@@ -42,6 +43,7 @@ DISTRIBUTIONS = {
     "pyright": "pyright",
     "redis": "redis",
     "ruff": "ruff",
+    "yaml": "pyyaml",
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import types
@@ -17,6 +18,8 @@ from subprocess import CompletedProcess
 
 from shared_data import ROOT
 
+#: Another Python, with an installed streamkit that the programs are to run with (.ci/programs.py).
+PYTHON = os.environ.get("STREAMKIT_PROGRAMS_PYTHON")
 #: Loaded once: what most of the programs import. A module that is missing is passed over.
 PRELOADED = ["asyncio", "httpx", "pydantic", "streamkit.execution.run.batches", "streamkit.testing.server", "trio"]
 
@@ -28,6 +31,9 @@ if _CAN_FORK:
 
 def run_program(code: str) -> CompletedProcess[str]:
     """Return the output of a program that has run in the checkout, with warnings as errors, as ``__main__``."""
+    if PYTHON is not None:  # -P: nothing is imported from the checkout
+        command = [PYTHON, "-P", "-W", "error", "-c", code]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     with tempfile.TemporaryDirectory() as folder:
         outputs = [str(Path(folder, name)) for name in ("stdout", "stderr")]
         process = _CONTEXT.Process(target=_run, args=(code, *outputs))

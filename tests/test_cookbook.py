@@ -23,6 +23,7 @@ from typing import IO, Any
 
 import httpx
 import pytest
+from programs import PYTHON
 from shared_data import ROOT
 from test_docs import headings, slug
 from ui_message_client import find_faults, read_chunks, read_message
@@ -53,9 +54,10 @@ ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "any",
     "AWS_SECRET_ACCESS_KEY": "any",
     "AWS_DEFAULT_REGION": "us-east-1",
-    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     "STATE_SECRET": "a long and random secret",
 }
+if PYTHON is None:
+    ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 #: Of google-genai with aiohttp, whatever a program does.
 FOREIGN_WARNING = "ignore:Inheritance class AiohttpClientSession:DeprecationWarning"
 WEATHER = (Reply("Let me look.", Call("get_weather", {"city": "Oslo"})), Reply("Take an umbrella."))
@@ -81,7 +83,7 @@ class Cookbook:
     def start(self, *command: str, **options: Any) -> subprocess.Popen[str]:
         """Start Python with a program or a module, with warnings as errors."""
         started = subprocess.Popen(
-            [sys.executable, "-W", "error", "-W", FOREIGN_WARNING, *command],
+            [PYTHON or sys.executable, "-W", "error", "-W", FOREIGN_WARNING, *command],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -258,7 +260,7 @@ def test_mcp(cookbook: Cookbook) -> None:
     need("mcp")
     calls = Call("tell_time", {"zone": "Europe/Nowhere"}), Call("set_alarm", {"time": "7:00"})
     cookbook.play(Reply(*calls), Reply("It is set."))
-    command = ["mcp_agent.py", "Wake me at seven.", sys.executable, "clock_server.py"]
+    command = ["mcp_agent.py", "Wake me at seven.", PYTHON or sys.executable, "clock_server.py"]
     output = cookbook.run(*command, entered="y\n")
     assert "tools: tell_time, set_alarm" in output
     assert "tell_time failed:" in output
@@ -324,9 +326,8 @@ def test_own_provider(cookbook: Cookbook) -> None:
 
 
 def test_traces(cookbook: Cookbook) -> None:
-    need("opentelemetry.sdk")
-    reason = "opentelemetry-exporter-otlp-proto-http is not installed"
-    protocol = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason=reason)
+    need("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+    protocol = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     spans: dict[str, Any] = {}
 
     def collect(path: str, body: bytes) -> bytes:

@@ -170,7 +170,10 @@ TO_LOOK_UP = {"requests.md", "rules.md"}
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in TO_LOOK_UP],
+    [
+        *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in TO_LOOK_UP),
+        *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")),
+    ],
     ids=lambda page: page.name,
 )
 def test_a_page_begins_with_what_its_reader_will_have(page: Path) -> None:
@@ -208,6 +211,8 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
         assert (tmp_path / "site" / "reference" / f"{module}.html").exists()
     listed = re.findall(r"^- \[.+?\]\((.+?)\): .", (tmp_path / "site" / "llms.txt").read_text("utf-8"), re.MULTILINE)
     assert len(listed) >= 35
+    abouts = re.findall(r"^- \[.+?\]\(.+?\): (.+)", (tmp_path / "site" / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    assert [about for about in abouts if about.startswith(("#", "```", "|")) or "[" in about] == []
     for page in listed:  # each as a page and as Markdown
         assert (tmp_path / "site" / page).exists()
         html = (tmp_path / "site" / page).with_suffix(".html").read_text("utf-8")

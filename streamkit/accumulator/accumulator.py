@@ -268,22 +268,25 @@ class Accumulator:
         if usage is not None and isinstance(usage.raw, dict):
             # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).
             total = next(map(usage.raw.get, filter(usage.raw.__contains__, TOTAL_FIELDS)), None)
-            counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-            if total.__class__ is int and total and total != counted:
+            if (
+                total
+                and total.__class__ is int
+                and total != (counted := (usage.input_tokens or 0) + (usage.output_tokens or 0))
+            ):
                 cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
                 if total not in (counted - cached, counted + cached):
                     message = f"the wire's total is {total} tokens, and the sum of input and output {counted}"
                     state.warn("usage_mismatch", message)
-        for choice in (self._other_choices or {}).values():  # before the turn's choice is read: it may be theirs
-            choice.place_early_citations()
-        number = state.turn_choice
-        if number:
-            message = f"choice 0 sent nothing, so choice {number} is the turn's"
-            state.record_warning(StreamWarning("other_choice", message), number)
-            sources, self.first_choice.early_citations = self.first_choice.early_citations, None
-            self.turn_choice.add_citations(sources or ())  # they came beside the choices
-        self.turn_choice.place_early_citations()
         choices = non_empty = self.choices
+        if len(choices) > 1:
+            for choice in choices[1:]:  # before the turn's choice is read: it may be theirs
+                choice.place_early_citations()
+            if number := state.turn_choice:
+                message = f"choice 0 sent nothing, so choice {number} is the turn's"
+                state.record_warning(StreamWarning("other_choice", message), number)
+                sources, self.first_choice.early_citations = self.first_choice.early_citations, None
+                self.turn_choice.add_citations(sources or ())  # they came beside the choices
+        self.turn_choice.place_early_citations()
         if len(choices) > 1:
             in_order = sorted(choices, key=attrgetter("index"))
             sent = [choice for choice in in_order if choice.blocks or choice.provider_finish is not None]

@@ -16,7 +16,7 @@ from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
 from streamkit.calls import ServerCall
 from streamkit.events import BlockEnded, Reasoning, Refusal, Text, TextKind
 
-__all__ = ["Block", "ChoiceBlockKind", "ChoiceBlocks", "merge_metadata", "new_metadata"]
+__all__ = ["NO_BLOCKS", "Block", "ChoiceBlockKind", "ChoiceBlocks", "merge_metadata", "new_metadata"]
 
 ChoiceBlockKind = Literal[TextKind, "call", "server_tool", "file", "opaque"]
 
@@ -47,6 +47,7 @@ def merge_metadata(target: dict[str, Any], metadata: Mapping[str, Any]) -> None:
 
 
 _NO_PARTS: list[str] = []  # of a call, which has its own: one list for all
+NO_BLOCKS: dict[Hashable, Block] = {}  # of a choice whose blocks have no key: one dict for all
 
 
 class Block:
@@ -127,7 +128,7 @@ class ChoiceBlocks:
     _state: TurnState
     index: int
     blocks: list[Block]
-    _by_key: dict[Hashable, Block] | None  # once a block has a key
+    _by_key: dict[Hashable, Block]  # before the first block with a key a dict that is never changed
     _last: Block | None
     _open_text: Block | None  # the last block, if it is text and no half of a pair waits in it
     _open_reasoning: Block | None  # the same for reasoning
@@ -142,20 +143,17 @@ class ChoiceBlocks:
         last = self._last
         if last is not None and last.key is None and (kind != "file" or key is None):
             self._emit_end(last)  # but a file in several deltas arrives between those of a text
-        if key is not None and (previous := self._find_block(key)) is not None:
-            self._emit_end(previous)
-        state.keep(OBJECT_SIZE + len(key) if key.__class__ is str else OBJECT_SIZE)
-        block = self._last = Block(kind, len(blocks), key, detail)
-        blocks.append(block)
+        block = Block(kind, len(blocks), key, detail)
         if key is not None:
-            if self._by_key is None:
+            if (previous := self._by_key.get(key)) is not None:
+                self._emit_end(previous)
+            if self._by_key is NO_BLOCKS:
                 self._by_key = {}
             self._by_key[key] = block
+        state.keep(OBJECT_SIZE + len(key) if key.__class__ is str else OBJECT_SIZE)
+        self._last = block
+        blocks.append(block)
         return block
-
-    def _find_block(self, key: Hashable) -> Block | None:
-        """Return the last block that began with a key, None if there is none."""
-        return None if self._by_key is None else self._by_key.get(key)
 
     @property
     def _last_call(self) -> ToolCallBuilder | None:
@@ -164,19 +162,20 @@ class ChoiceBlocks:
 
     def _emit_text(self, block: Block, text: str) -> None:
         if text:
+            state, kind = self._state, block.kind
             block.parts.append(text)
-            if block.kind == "text":
-                self._state.events.append(Text(text, block.number, self.index))
-            elif block.kind == "reasoning":
-                self._state.events.append(Reasoning(text, block.detail, block.number, self.index))
+            if kind == "text":
+                state.events.append(Text(text, block.number, self.index))
+            elif kind == "reasoning":
+                state.events.append(Reasoning(text, block.detail, block.number, self.index))
             else:
-                self._state.events.append(Refusal(text, block.number, self.index))
-            self._state.keep(len(text))
+                state.events.append(Refusal(text, block.number, self.index))
+            state.keep(len(text))
 
     def _emit_end(self, block: Block, is_lost: bool = False) -> None:
         """Emit the end of a block, if it is one of text and has not ended; of a lost one without half a signature."""
         self._open_text = self._open_reasoning = None
-        if block.is_ended or not (block.kind == "text" or block.kind == "reasoning" or block.kind == "refusal"):
+        if block.is_ended or block.kind not in ("text", "reasoning", "refusal"):
             return
         if block.half:
             block.half = ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamkit.accumulator.blocks import Block, ChoiceBlockKind, merge_metadata, new_metadata
+from streamkit.accumulator.blocks import NO_BLOCKS, Block, ChoiceBlockKind, merge_metadata, new_metadata
 from streamkit.accumulator.call_builder import ToolCallBuilder
 from streamkit.accumulator.tracker import NO_CALLS, NO_KEYS, ToolCallTracker
 from streamkit.accumulator.turn_state import OBJECT_SIZE, TurnState
@@ -58,7 +58,8 @@ class Choice(ToolCallTracker):
         self._state = state
         self.index: int = index
         self.blocks: list[Block] = []
-        self._by_key = self._last = self._open_text = self._open_reasoning = None
+        self._by_key = NO_BLOCKS
+        self._last = self._open_text = self._open_reasoning = None
         self._calls, self._calls_by_key = NO_CALLS, NO_KEYS
         self.provider_finish: Finish | None = None
         self.effective_finish: Finish | None = None
@@ -125,7 +126,7 @@ class Choice(ToolCallTracker):
 
     def _add_text(self, kind: TextKind, text: str, key: Hashable, detail: ReasoningKind | None = None) -> None:
         """Add a delta to the open block of that kind and key (the last one without a key), else to a new one."""
-        block = self._last if key is None else self._find_block(key)
+        block = self._last if key is None else self._by_key.get(key)
         if block is None or block.is_ended or block.kind != kind or block.key != key or block.detail != detail:
             block = self.open_block(kind, key, detail)
             self._state.events.append(BlockStarted(kind, block.number, self.index))
@@ -152,7 +153,7 @@ class Choice(ToolCallTracker):
 
     def add_metadata(self, metadata: Mapping[str, Any], key: Hashable = None) -> None:
         """Implement ``ChoiceSink.add_metadata``."""
-        block = self._last if key is None else self._find_block(key)
+        block = self._last if key is None else self._by_key.get(key)
         if block is None:
             self._state.warn("orphan_annotation", f"the metadata {', '.join(metadata)} belongs to no block")
             return
@@ -178,7 +179,7 @@ class Choice(ToolCallTracker):
         """Implement ``ChoiceSink.end_block``."""
         if self._calls:
             self.end_call(key)
-        block = self._find_block(key)
+        block = self._by_key.get(key)
         if block is not None:
             self._emit_end(block)
             if block is self._last:
@@ -190,7 +191,7 @@ class Choice(ToolCallTracker):
         """Implement ``ChoiceSink.server_tool``."""
         if self._state.refuses_name(name) or self._state.refuses([data, raw]):
             return
-        block = self._find_block(("server_tool", id)) if id else None
+        block = self._by_key.get(("server_tool", id)) if id else None
         if block is None and not id and self._last is not None and isinstance(self._last.detail, ServerCall):
             block = self._last if self._last.key is None and phase != "started" else None
         if block is None:
@@ -217,13 +218,13 @@ class Choice(ToolCallTracker):
         if arguments_delta:
             block, key, state = self._last, ("server_tool", id), self._state
             if block is None or block.key != key:
-                block = self._find_block(key) if id else None
+                block = self._by_key.get(key) if id else None
             if block is not None and block.detail.arguments is None:
                 block.parts.append(arguments_delta)
                 if block is not self._last:  # whose parts the check of the size joins
                     block.join_parts()
-                state.size += len(arguments_delta)
-                if state.size > state.check_at:
+                state.size = size = state.size + len(arguments_delta)
+                if size > state.check_at:
                     state.check_size()
             state.events.append(ServerTool(id, name, "arguments", arguments_delta, self.index))
 
@@ -248,7 +249,7 @@ class Choice(ToolCallTracker):
 
     def add_citations(self, citations: Iterable[Any], key: Hashable = None) -> Block | None:
         """Keep citations with the block of a key, by default the last text, and return it; or for the first text."""
-        block = self._last_text if key is None else self._find_block(key)
+        block = self._last_text if key is None else self._by_key.get(key)
         if block is None:
             self.early_citations = self.early_citations or []
             self.early_citations += citations
@@ -283,7 +284,7 @@ class Choice(ToolCallTracker):
         if self._state.refuses(raw) or not self._state.keep(max(own_size - json_size(raw), 0)):
             return
         media_type, data, url = (value and join_surrogates(value) for value in (media_type, data, url))
-        block = None if key is None else self._find_block(("file", key))
+        block = None if key is None else self._by_key.get(("file", key))
         if block is None:
             last = self._last
             block = self.open_block("file", None if key is None else ("file", key), (media_type, data, url))
@@ -313,11 +314,13 @@ class Choice(ToolCallTracker):
         if not self.blocks:
             self._state.begin_choice(self.index)
         previous = self.provider_finish
-        if isinstance(raw, str) and (previous is None or previous.raw != raw) and not self._state.keep(len(raw)):
-            return
-        self.provider_finish = Finish(reason, join_surrogates(raw) if isinstance(raw, str) else raw)
+        if isinstance(raw, str):
+            if (previous is None or previous.raw != raw) and not self._state.keep(len(raw)):
+                return
+            raw = join_surrogates(raw)
+        self.provider_finish = finish = Finish(reason, raw)
         if self._calls:
-            self.decide_finished(is_cut_short=finish_row(self.provider_finish).is_cut_short)
+            self.decide_finished(is_cut_short=finish_row(finish).is_cut_short)
 
     # ---------------------------------------------------------------- the end
 
@@ -327,9 +330,9 @@ class Choice(ToolCallTracker):
         Args:
             confirmed: the wire's terminator was seen, or the source reported an orderly end.
         """
-        finish = self.provider_finish
+        finish, row = self.provider_finish, finish_row(self.provider_finish)
         confirmed = confirmed or finish is not None
-        is_lost = not confirmed or self._state.error is not None or finish_row(finish).is_error
+        is_lost = not confirmed or self._state.error is not None or row.is_error
         for block in self.blocks:
             if not block.is_ended:
                 block.is_cut = True
@@ -337,7 +340,7 @@ class Choice(ToolCallTracker):
                     self._emit_end(block, is_lost)
         if self._calls:
             self.end_all()
-            self.decide_all(confirmed=confirmed, is_cut_short=finish_row(finish).is_cut_short)
+            self.decide_all(confirmed=confirmed, is_cut_short=row.is_cut_short)
         # The finish: docs/rules.md, "Finish and confirmation".
         if not confirmed or (finish is None and not all(call.state == "complete" for call in self._calls)):
             return

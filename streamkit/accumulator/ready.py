@@ -55,7 +55,7 @@ class ReadyCalls(ChoiceBlocks):
                 self._followable += (index,)
             elif (parsed := self._parse_object(call)) is not None:
                 if parsed.arguments:
-                    self.decide(call, "complete")
+                    self.decide(call, "complete", parsed)
                 else:
                     self._followable += (index,)
             elif not call.is_object_closed() or call.is_placeholder():
@@ -91,8 +91,10 @@ class ReadyCalls(ChoiceBlocks):
             elif not call.parts:
                 if call.ended and not (is_cut_short and call is self._last_call):
                     self.decide(call, "complete")
-            elif self._parse_object(call) or (call.is_object_closed() and self._parse(call).state == "complete"):
-                self.decide(call, "complete")
+            elif (parsed := self._parse_object(call)) is not None or (
+                call.is_object_closed() and self._parse(call).state == "complete"
+            ):
+                self.decide(call, "complete", parsed)
 
     def decide_all(self, *, confirmed: bool, is_cut_short: bool) -> None:
         """Decide all other calls, because the turn is over (docs/rules.md, "State").
@@ -162,10 +164,10 @@ class ReadyCalls(ChoiceBlocks):
             return call.refuse_arguments("the arguments were not parsed, because the turn has exceeded a limit")
         return call.parse_arguments(recover_trailing_junk=state.recover_trailing_junk, repair=state.repair_arguments)
 
-    def decide(self, call: ToolCallBuilder, state: CallState) -> ToolCall:
-        """Set a call's final state and emit it, after its argument text; return its value."""
+    def decide(self, call: ToolCallBuilder, state: CallState, parsed: ParsedArguments | None = None) -> ToolCall:
+        """Set a call's final state and emit it, after its argument text, if that was parsed; return its value."""
         state = self._within_nesting(call, state)
-        return self._set_final(call, state, self.emit_final_arguments(call))
+        return self._set_final(call, state, self.emit_final_arguments(call, parsed))
 
     def _within_nesting(self, call: ToolCallBuilder, state: CallState) -> CallState:
         """Return the state of a call: ``invalid`` if its arguments are nested too deeply, which ends the turn."""
@@ -198,13 +200,20 @@ class ReadyCalls(ChoiceBlocks):
             call.is_end_emitted = True
             self._state.events.append(ToolCallEnd(call.ref, self.index))
 
-    def emit_final_arguments(self, call: ToolCallBuilder) -> ParsedArguments | None:
+    def emit_final_arguments(
+        self, call: ToolCallBuilder, parsed: ParsedArguments | None = None
+    ) -> ParsedArguments | None:
         """Decide a call's argument text, warn if it is irregular, and restate it if the deltas do not add up to it.
+
+        Args:
+            call: the call.
+            parsed: its arguments, if they were parsed just now.
 
         Returns:
             The parsed arguments; None for a call of kind ``custom``, whose text is free.
         """
-        parsed = self._parse(call) if call.kind == "function" else None
+        if parsed is None and call.kind == "function":
+            parsed = self._parse(call)
         if call.half and call.ref is not None:
             call.half = ""
             self._state.events.append(ToolCallDelta(call.ref, "\ufffd", self.index))

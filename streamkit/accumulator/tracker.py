@@ -96,7 +96,14 @@ class ToolCallTracker(ReadyCalls):
                 if text:
                     self._append(call, text)
         elif isinstance(resolution, New):
-            self._open_new(chunk, text, resolution.reused_from)
+            if self._copies is not None and self._copies.begin(chunk, text, resolution.reused_from):
+                self._calls_by_key.pop(normalize_index(chunk.key), None)  # of the copy, no longer of a call before it
+                return
+            previous = self._find_call(chunk.key) if chunk.id and self._calls else None
+            self._open(chunk, text, resolution.reused_from)
+            if previous is not None and previous.raw_id == chunk.id and self._calls[-1] is not previous:
+                message = f"a call of {chunk.name!r} began on the key of another, under its id"
+                self.warn_call(self._calls[-1], "slot_reused", message)
         elif isinstance(resolution, Repeat):
             if chunk.id:
                 self._add_identifiers(resolution.call, chunk)
@@ -150,7 +157,7 @@ class ToolCallTracker(ReadyCalls):
             is_placeholder = call.is_object_closed() and call.is_placeholder()
             if call.parts and not is_placeholder and not text.startswith(call.text):
                 self.warn_call(call, "arguments_restated", "the call was sent again under its id, with other arguments")
-            self._state.keep(-call.size)
+            self._state.drop(call.size)
             call.replace()
             self._append(call, text)
 
@@ -237,7 +244,7 @@ class ToolCallTracker(ReadyCalls):
         else:
             before = call.end_repeat()
             if is_plain:
-                self._open_new(chunk, before + text, call)
+                self._apply(New(call), chunk, before + text)
             else:
                 if before:
                     self._open(NormalizedToolChunk("delta", key=chunk.key), before, call)
@@ -248,19 +255,6 @@ class ToolCallTracker(ReadyCalls):
         self.warn_call(call, "repeated_arguments", "the arguments were sent twice; the repeat was dropped")
 
     # ---------------------------------------------------------------- starts
-
-    def _open_new(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None) -> None:
-        """Open a call, unless it is the copy of one that the wire sends in another form."""
-        if self._copies is not None and self._copies.begin(chunk, text, reused_from):
-            self._calls_by_key.pop(
-                normalize_index(chunk.key), None
-            )  # the copy's key from now on, not that of a call before
-            return
-        previous = self._find_call(chunk.key) if chunk.id else None
-        self._open(chunk, text, reused_from)
-        if previous is not None and previous.raw_id == chunk.id and self._calls[-1] is not previous:
-            message = f"a call of {chunk.name!r} began on the key of another, under its id"
-            self.warn_call(self._calls[-1], "slot_reused", message)
 
     def _open(self, chunk: NormalizedToolChunk, text: str, reused_from: ToolCallBuilder | None = None) -> None:
         """Open a call. Without a name of its own it has that of ``reused_from``, the previous call on its key."""
@@ -405,7 +399,7 @@ class ToolCallTracker(ReadyCalls):
             return
         if call.parts:
             self.warn_call(call, "arguments_restated", "the wire's final snapshot differs from the deltas it streamed")
-        self._state.keep(-call.size)
+        self._state.drop(call.size)
         call.replace(text)
         self._state.size += call.size
         self._state.check_arguments(call)

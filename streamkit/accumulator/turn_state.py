@@ -142,8 +142,9 @@ class TurnState:
         if not self.has_started:
             self.has_started = True
             metadata = {**(facts or {}), **self.metadata}
-            named = (self.response_id, self.model, 0, self.provider_name, metadata, self.requested_model)
-            self.events.append(ResponseStarted(*named))
+            self.events.append(
+                ResponseStarted(self.response_id, self.model, 0, self.provider_name, metadata, self.requested_model)
+            )
 
     def fail(self, error: StreamError) -> None:
         """Record an error. The first one is the turn's; a later one becomes a warning."""
@@ -245,15 +246,18 @@ class TurnState:
     def keep(self, size: int) -> bool:
         """Count characters that are kept, against ``Limits.text``; return False if they are too many.
 
-        The fast paths of text and arguments do the same without this call. A negative size is of what was dropped.
+        The fast paths of text and arguments do the same without this call.
         """
-        self.size += size
-        if size < 0:
-            self.check_at += size
-        elif self.size > self.check_at:
+        self.size = size = self.size + size
+        if size > self.check_at:
             self.check_size()
             return self.size <= self.limits.text
         return True
+
+    def drop(self, size: int) -> None:
+        """Count characters that were kept and are dropped."""
+        self.size -= size
+        self.check_at -= size
 
     def check_size(self) -> None:
         """Check the size of all that is kept, and join the short parts of the texts that still grow."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 from streamkit.values.distribution import missing_package
 
 try:
-    from ag_ui.core import StateDeltaEvent, TokenUsage, aggregate_token_usage
+    from ag_ui.core import StateDeltaEvent
 except ModuleNotFoundError as _error:
     raise missing_package("streamkit.bridges.ag_ui", _error, "ag-ui") from None
 
-import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, assert_never, get_args
 
@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from streamkit import events as ev
 from streamkit.bridges.ag_ui_input import InvalidInput, RunInput, parse_input, seal_state
+from streamkit.bridges.pages import OpenPart, PageStream, encode, frame, public_data
 from streamkit.calls import Ended, StreamError, ToolCall, Usage
 from streamkit.history import FileBlock, ImageBlock, TextBlock, ToolResponseBlock
 from streamkit.history.result_parts import result_parts
@@ -43,7 +44,8 @@ _ANSWER: Final = {
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
-_COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens", "cache_write_input_tokens")
+#: The protocol's names of the counts of a `Usage`, in their order.
+_COUNTS = ("inputTokens", "outputTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens")
 #: What the end of a run is here. A client before 1.0 has no ``cancelled``, and gets an error: it is no success.
 _OUTCOMES: Final[dict[Ended, str]] = {
     **dict.fromkeys(("answered", "refusal", "filtered", "length", "awaiting_results"), "success"),
@@ -54,22 +56,7 @@ _OUTCOMES: Final[dict[Ended, str]] = {
 check_total("streamkit.bridges.ag_ui._OUTCOMES", _OUTCOMES, get_args(Ended))
 
 
-class _Part:
-    """An open part: a text, reasoning (of some kind) or a call."""
-
-    __slots__ = ("delta", "ends", "name", "reasoning")
-
-    def __init__(self, kind: str, field: str, name: str, reasoning: str = "") -> None:
-        delta = "ARGS" if kind == "TOOL_CALL" else "CONTENT"
-        self.name, self.reasoning = name, reasoning
-        #: The frame of a delta, up to its text.
-        self.delta = f'data: {{"type":"{kind}_{delta}","{field}":'.encode() + _encode(name) + b',"delta":'
-        self.ends = _frame(f"{kind}_END", {field: name})
-        if reasoning:
-            self.ends += _frame("REASONING_END", {field: name})
-
-
-class AgUiStream:
+class AgUiStream(PageStream):
     """The events of one run as server-sent events, for the page that posted its input. It holds the open parts.
 
     Args:
@@ -79,64 +66,30 @@ class AgUiStream:
     """
 
     def __init__(self, chat: RunInput, *, on_error: Callable[[StreamError | None], str] | None = None) -> None:
+        super().__init__()
         posted, results = chat.posted, [block for content in chat.history for block in content.blocks]
         self._ids = {"threadId": posted.thread_id, "runId": posted.run_id}
         self._is_old, self._key, self._on_error = posted.protocol_version is None, chat.key, on_error
         self._given = {block.call_id for block in results if isinstance(block, ToolResponseBlock)}
         self._name, self._count = f"{posted.run_id[:64]}-{len(chat.history)}", 0  # pages use the id of a run again
-        self._out: list[bytes] = []
-        self._has_started = self._has_ended = False
-        self._choice: int | None = None  # of the response: the first, which is shown
-        self._open: dict[int | str, _Part] = {}  # texts and reasoning by block, calls by id
-        self._idle: _Part | None = None  # a text that has ended, which the next text continues
+        self._idle: OpenPart | None = None  # a text that has ended, which the next text continues
         self._message: str | None = None  # to which calls belong
-        self._origin: dict[str, Any] = {}  # of the response
         self._states: list[bytes] = []  # for its end: one that is cut may have half of a signature
         self._unanswered: dict[str, bool] = {}  # the calls without a result; True: the page runs it
         self._questions: dict[str, str | None] = {}
-        self._usage: list[tuple[dict[str, Any], Usage]] = []  # of each response, with its origin
+        self._usage: dict[tuple[tuple[str, Any], ...], Counter[str]] = {}  # the tokens by provider and model
         self._report: Usage | None = None  # the last one of this response
-
-    def write(self, event: ev.Event) -> bytes:
-        """Return the frames of an event; ``b""`` if the page gets nothing of it, as after the end of the run."""
-        if event.__class__ is ev.Text or event.__class__ is ev.Reasoning:
-            part = self._open.get(event.block)
-            if part is not None and event.choice == self._choice:
-                return part.delta + _encode(event.text) + b"}\n\n"
-        elif event.__class__ is ev.ToolCallDelta:
-            part = self._open.get(event.call.id)
-            return b"" if part is None else part.delta + _encode(event.arguments_delta) + b"}\n\n"
-        ev.check_event(event)
-        if isinstance(event, _SHOWN) and self._choice is None:
-            self._choice = event.choice
-        if not self._has_ended and not (isinstance(event, _SHOWN) and event.choice != self._choice):
-            self._start()
-            self._write(event)
-        return self._take()
+        self._send("RUN_STARTED", **self._ids, protocolVersion=None if self._is_old else "1.0")
 
     def snapshot(self, state: Any) -> bytes:
         """Return the frame of a state that replaces the page's."""
         if not self._has_ended:
-            self._start()
             self._send("STATE_SNAPSHOT", snapshot=to_valid_json(state))
         return self._take()
 
     def close(self) -> bytes:
         """Return the last frames: those of an error, if no ``RunEnded`` was written."""
         return self.write(ev.RunEnded("error"))
-
-    def _take(self) -> bytes:
-        frames = b"".join(self._out)
-        self._out.clear()
-        return frames
-
-    def _send(self, kind: str, **fields: Any) -> None:
-        self._out.append(_frame(kind, fields))
-
-    def _start(self) -> None:
-        if not self._has_started:
-            self._send("RUN_STARTED", **self._ids, protocolVersion=None if self._is_old else "1.0")
-        self._has_started = True
 
     def _new_id(self) -> str:
         self._count += 1
@@ -146,26 +99,25 @@ class AgUiStream:
         match event:
             case ev.ResponseStarted():
                 self._end_parts()
-                self._choice = self._message = None
+                self._message = None
                 self._states.clear()
-                origin = {"provider": event.provider, "model": event.model, "requested_model": event.requested_model}
-                self._origin = {name: value for name, value in origin.items() if value is not None}
             case ev.Text() | ev.Refusal() | ev.Reasoning():
-                if event.text and event.block not in self._open:
-                    self._start_block(event.block, event.kind if isinstance(event, ev.Reasoning) else "")
                 if event.text:
-                    self._out.append(self._open[event.block].delta + _encode(event.text) + b"}\n\n")
+                    if event.block not in self._open:
+                        self._start_block(event.block, event.kind if isinstance(event, ev.Reasoning) else "")
+                    self._send_delta(self._open[event.block], event.text)
             case ev.BlockEnded():
                 self._end_block(event)
             case ev.ToolCallStart(call=call):
                 self._end_idle()
                 self._message = self._message or self._new_id()
-                self._open[call.id], self._unanswered[call.id] = _Part("TOOL_CALL", "toolCallId", call.id), False
+                self._start_part(call.id, "TOOL_CALL", call.id)
+                self._unanswered[call.id] = False
                 names = {"toolCallId": call.id, "toolCallName": call.name}
                 self._send("TOOL_CALL_START", **names, parentMessageId=self._message)
             case ev.ToolCallEnd(call=call):
                 if call.id in self._open:
-                    self._out.append(self._open.pop(call.id).ends)
+                    self._end_part(self._open.pop(call.id))
             case ev.ToolCallReady(call=ready):
                 if ready.metadata and ready.state == "complete" and ready.id in self._unanswered:
                     raw_id = {} if ready.raw_id is None else {"raw_id": ready.raw_id}
@@ -175,7 +127,7 @@ class AgUiStream:
                     content = {"name": event.name, "status": "running" if event.phase == "started" else "completed"}
                     self._show_activity("server_tool", f"tool-{event.id or event.name}", content)
             case ev.Citation() | ev.File():
-                self._send("CUSTOM", name=event.type, value=_public(event))
+                self._send("CUSTOM", name=event.type, value=public_data(event))
             case ev.UsageReport():
                 self._report = event.usage
             case ev.Finished() | ev.Failed():
@@ -193,7 +145,7 @@ class AgUiStream:
             case ev.ToolCompleted() | ev.ToolError() | ev.ToolDenied() | ev.ToolTimedOut() | ev.ToolCanceled():
                 self._unanswered.pop(event.call.id, None)
                 if event.call.id not in self._given:  # else it came from the page
-                    self._send_result(event.call.id, _content(_public(event)["result"], self._is_old))
+                    self._send_result(event.call.id, _content(public_data(event)["result"], self._is_old))
             case ev.RunEnded():
                 self._end(event)
             case ev.BlockStarted() | ev.ToolCallDelta() | ev.ArgumentsRestated() | ev.Compaction() | ev.Warned():
@@ -202,6 +154,11 @@ class AgUiStream:
                 pass
             case _:
                 assert_never(event)
+
+    def _start_part(self, key: int | str, prefix: str, name: str, reasoning: str = "") -> None:
+        field, delta = ("toolCallId", "ARGS") if prefix == "TOOL_CALL" else ("messageId", "CONTENT")
+        before = frame(f"{prefix}_{delta}", {field: name, "delta": ""}).removesuffix(b'""}\n\n')
+        self._open[key] = OpenPart(name, prefix, before, reasoning or "shown")
 
     def _start_block(self, block: int, reasoning: str) -> None:
         if not reasoning and self._idle is not None:
@@ -212,34 +169,41 @@ class AgUiStream:
         self._message = None if reasoning else name
         if reasoning:
             self._send("REASONING_START", messageId=name)
-        kind, role = ("REASONING_MESSAGE", "reasoning") if reasoning else ("TEXT_MESSAGE", "assistant")
-        self._send(f"{kind}_START", messageId=name, role=role)
-        self._open[block] = _Part(kind, "messageId", name, reasoning)
+        prefix, role = ("REASONING_MESSAGE", "reasoning") if reasoning else ("TEXT_MESSAGE", "assistant")
+        self._send(f"{prefix}_START", messageId=name, role=role)
+        self._start_part(block, prefix, name, reasoning)
 
     def _end_block(self, event: ev.BlockEnded) -> None:
         metadata = dict(event.metadata)
         if event.kind == "reasoning" and event.block not in self._open and (event.signature or metadata):
             self._start_block(event.block, "text")
         part = self._open.pop(event.block, None)
-        if part is not None and part.reasoning:
-            fields = {"kind": part.reasoning, "signature": event.signature, "opaque": metadata.pop("opaque", None)}
-            self._keep_state("reasoning", part.name, metadata, **fields)
-            self._out.append(part.ends)
+        if part is not None and event.kind == "reasoning":
+            fields = {"kind": part.kind, "signature": event.signature, "opaque": metadata.pop("opaque", None)}
+            self._keep_state("reasoning", part.id, metadata, **fields)
+            self._end_part(part)
         else:
-            message = self._message if part is None else part.name  # of an empty text, that of the text before
+            message = self._message if part is None else part.id  # of an empty text, that of the text before
             if metadata and message is not None:
                 self._keep_state("assistant", message, metadata)
             if part is not None:
                 self._end_idle()
                 self._idle = part
 
+    def _end_part(self, part: OpenPart) -> None:
+        self._send(f"{part.type}_END", **{"toolCallId" if part.type == "TOOL_CALL" else "messageId": part.id})
+        if part.type == "REASONING_MESSAGE":
+            self._send("REASONING_END", messageId=part.id)
+
     def _end_idle(self) -> None:
-        self._out += [] if self._idle is None else [self._idle.ends]
+        if self._idle is not None:
+            self._end_part(self._idle)
         self._idle = None
 
     def _end_parts(self) -> None:
         self._end_idle()
-        self._out += [part.ends for part in self._open.values()]
+        for part in self._open.values():
+            self._end_part(part)
         self._open.clear()
 
     def _keep_state(self, owner: str, name: str, metadata: dict[str, Any], **fields: Any) -> None:
@@ -247,7 +211,7 @@ class AgUiStream:
             value = seal_state(owner, {**metadata, **self._origin}, self._key, **fields)
             subtype = "tool-call" if owner == name else "message"
             sent = {"subtype": subtype, "entityId": name, "encryptedValue": value}
-            self._states.append(_frame("REASONING_ENCRYPTED_VALUE", sent))
+            self._states.append(frame("REASONING_ENCRYPTED_VALUE", sent))
 
     def _send_result(self, call_id: str, content: Any) -> None:
         self._send("TOOL_CALL_RESULT", messageId=self._new_id(), toolCallId=call_id, content=content, role="tool")
@@ -257,7 +221,7 @@ class AgUiStream:
         self._send("ACTIVITY_SNAPSHOT", messageId=message, activityType=kind, content=content)
 
     def _write_progress(self, event: ev.ToolProgress) -> None:
-        value, shown = event.value, _public(event)["value"]
+        value, shown = event.value, public_data(event)["value"]
         if isinstance(value, ev.StatePatch) and _is_patch(shown["operations"]):
             self._send("STATE_DELTA", delta=shown["operations"])
         elif isinstance(value, ev.UiData) and not value.transient:
@@ -272,10 +236,14 @@ class AgUiStream:
         self._has_ended = True
         self._end_parts()
         self._count_tokens()
-        outcome, error, usage = _OUTCOMES[event.ended], event.error, self._sum_usage()
+        outcome, error = _OUTCOMES[event.ended], event.error
+        usage = [{**dict(labels), **counts} for labels, counts in self._usage.items()] or None
+        for entry in usage or ():
+            if {"inputTokens", "outputTokens"} <= entry.keys():
+                entry["totalTokens"] = entry["inputTokens"] + entry["outputTokens"]
         if outcome == "error" or (outcome == "cancelled" and self._is_old):
             message = f"The run has {'failed' if outcome == 'error' else 'been stopped'}."
-            message = message if error is None else _public(event)["error"]["message"]
+            message = message if error is None else public_data(event)["error"]["message"]
             message = message if self._on_error is None else self._on_error(error)
             code = event.ended if error is None else error.code or error.kind
             self._send("RUN_ERROR", message=message, code=code, usage=usage)
@@ -293,44 +261,14 @@ class AgUiStream:
         self._send("RUN_FINISHED", **self._ids, outcome=None if is_plain else sent, usage=usage)
 
     def _count_tokens(self) -> None:
-        self._usage += [] if self._report is None else [(self._origin, self._report)]
+        """Add the tokens of a response to those of its provider and model."""
+        if self._report is not None:
+            reported = zip(_COUNTS, msgspec.structs.astuple(self._report), strict=False)
+            counts = {name: count for name, count in reported if count is not None and 0 <= count < 2**53}
+            labels = tuple((name, self._origin[name]) for name in ("provider", "model") if name in self._origin)
+            if counts:
+                self._usage.setdefault(labels, Counter()).update(counts)
         self._report = None
-
-    def _sum_usage(self) -> list[dict[str, Any]] | None:
-        """Return the tokens of this run's own responses, one entry for each provider and model."""
-        entries = []
-        for origin, usage in self._usage:
-            counts = dict(zip(_COUNTS, msgspec.structs.astuple(usage), strict=False))
-            counts = {name: count for name, count in counts.items() if count is not None and 0 <= count < 2**53}
-            labels = origin.get("provider"), origin.get("model")
-            entries += [TokenUsage(provider=labels[0], model=labels[1], **counts)] if counts else []
-        sums = [entry.model_dump(by_alias=True) for entry in aggregate_token_usage(entries)]
-        for entry in sums:
-            if {"inputTokens", "outputTokens"} <= entry.keys():
-                entry["totalTokens"] = entry["inputTokens"] + entry["outputTokens"]
-        return sums or None
-
-
-_SHOWN = (ev.Text, ev.Refusal, ev.Reasoning, ev.BlockEnded, ev.ToolCallStart, ev.ServerTool, ev.Citation, ev.File)
-_encoder = msgspec.json.Encoder()
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return _encoder.encode(to_valid_json(value))
-
-
-def _frame(kind: str, fields: dict[str, Any]) -> bytes:
-    """Return the frame of an event. A field that is None is left out, unless it is a value."""
-    sent = {name: value for name, value in fields.items() if value is not None or name in ("value", "snapshot")}
-    return b"data: " + _encode({"type": kind, **sent}) + b"\n\n"
-
-
-def _public(event: ev.Event) -> dict[str, Any]:
-    data: dict[str, Any] = to_valid_json(json.loads(ev.to_json(event, public=True)))
-    return data
 
 
 def _is_patch(operations: Any) -> bool:
@@ -353,7 +291,7 @@ def _content(result: dict[str, Any], is_old: bool) -> str | list[dict[str, Any]]
         return value or ""
     blocks = result_parts(value if isinstance(value, list) else [value])
     if blocks is None:
-        return _encode(value).decode()
+        return encode(value).decode()
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, TextBlock):

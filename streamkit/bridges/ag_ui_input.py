@@ -21,15 +21,16 @@ import msgspec
 from ag_ui.core import ResumeEntry, RunAgentInput
 from pydantic import ValidationError
 
+from streamkit.bridges.pages import read_body, shows_arguments
 from streamkit.calls import ToolCall
 from streamkit.errors import StreamkitError, ToolFailed, UsageError
 from streamkit.execution import AnsweredState, RunState
 from streamkit.history import Content, ImageBlock, ReasoningBlock, TextBlock, ToolCallBlock, ToolResponseBlock
 from streamkit.history.builder import ContentBuilder
-from streamkit.history.content import create_block, parse_arguments
+from streamkit.history.content import create_block
 from streamkit.history.result_parts import ResultPart, read_part
 from streamkit.history.tool_results import to_stored_part
-from streamkit.json_text import nests_deeper, to_valid_json
+from streamkit.json_text import to_valid_json
 from streamkit.tools import AnyTool, Approval, Tool
 from streamkit.tools.toolset import to_tools
 from streamkit.values.media import is_base64, is_url, parse_data_url, to_data_url
@@ -125,27 +126,17 @@ class RunInput:
 def _decide(call: ToolCall, entry: ResumeEntry, shown: Sequence[ToolCallBlock]) -> Approval:
     """Return the decision on a call. It runs with the arguments that were asked about, or not at all."""
     answer = entry.payload if isinstance(entry.payload, dict) else {}
-    approved, reason = answer.get("approved"), answer.get("reason")
     if entry.status == "cancelled":
-        approved, reason = False, "The request was canceled."
+        return Approval(False, reason="The request was canceled.")
+    approved, reason = answer.get("approved"), answer.get("reason")
     if not isinstance(approved, bool):
         raise InvalidInput(f'the answer to {call.id} must have "approved", true or false')
-    if not approved:
-        return Approval(False, reason=reason if isinstance(reason, str) and reason else None)
     values = [value for name, value in answer.items() if name not in ("approved", "reason") and value is not None]
     own = [block for block in shown if block.id == call.id]
     values += [block.parameters for block in own if "raw_arguments" not in block.metadata]  # else it shows no JSON
-    asked = {_plain(call.arguments), _plain(parse_arguments(call.arguments_text))}
-    if not asked.issuperset(map(_plain, values)) or any(block.name != call.name for block in own):
+    if approved and not (shows_arguments(call, *values) and all(block.name == call.name for block in own)):
         raise InvalidInput(f"the answer to {call.id} is about something else than was asked")
-    return Approval(True)
-
-
-def _plain(value: Any) -> str:
-    """Return JSON that is the same for equal arguments: a page writes 1.0 as 1."""
-    text = json.dumps(to_valid_json(value))
-    numbers = json.loads(text, parse_float=lambda number: int(float(number)) if float(number) % 1 == 0 else number)
-    return json.dumps(numbers, sort_keys=True)
+    return Approval(approved, reason=reason if isinstance(reason, str) and reason else None)
 
 
 def parse_input(
@@ -161,12 +152,8 @@ def parse_input(
     Raises:
         InvalidInput: it is no such input, or has nothing to reply to.
     """
-    data: Any = body.model_dump(mode="json", by_alias=True) if isinstance(body, RunAgentInput) else body
-    try:
-        data = data if isinstance(data, dict) else json.loads(data)
-        data = None if nests_deeper(data, _DEEPEST) else to_valid_json(data)
-    except (ValueError, TypeError, RecursionError):
-        data = None
+    posted_body = body.model_dump(mode="json", by_alias=True) if isinstance(body, RunAgentInput) else body
+    data = read_body(posted_body, _DEEPEST)
     messages = data.get("messages") if isinstance(data, dict) else None
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise InvalidInput(f"the body must be a RunAgentInput with messages, JSON of at most {_DEEPEST} levels")

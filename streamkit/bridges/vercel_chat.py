@@ -7,24 +7,21 @@ framework. Import its names from ``streamkit.bridges.vercel_ui``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
+from streamkit.bridges.pages import read_body, shows_arguments
 from streamkit.errors import StreamkitError, ToolFailed, UsageError
 from streamkit.execution.durable.state import AnsweredState, RunState
 from streamkit.history.content import Content, ImageBlock, TextBlock, ToolResponseBlock
 from streamkit.history.result_parts import result_parts
 from streamkit.history.vercel_ui import STATE, Json
-from streamkit.json_text import nests_deeper
 from streamkit.providers import parse_messages, render
 from streamkit.tools import Approval
 from streamkit.values.media import is_base64, is_url, parse_data_url
 
-__all__ = ["Chat", "InvalidChat", "parse_chat", "safe_names"]
+__all__ = ["Chat", "InvalidChat", "parse_chat"]
 
 _MAX_DEPTH = 128  # of a posted body: a stored content takes further levels
 _PLAIN = frozenset({"provider", "model", "requested_model", "raw_id", "raw_arguments", "name", "providerMetadata"})
@@ -64,7 +61,7 @@ class Chat:
         for call in state.calls:
             part = self._calls.get(call.id, {})
             name, kind, approval = part.get("toolName", part.get("type")), part.get("state"), part.get("approval")
-            if name not in (call.name, f"tool-{call.name}") or _shown(part.get("input")) != _shown(call.arguments):
+            if name not in (call.name, f"tool-{call.name}") or not shows_arguments(call, part.get("input")):
                 continue
             if call.id in state.pending and kind == "approval-responded" and isinstance(approval, dict):
                 allow, reason = approval.get("approved"), approval.get("reason")
@@ -74,7 +71,7 @@ class Chat:
                 results[call.id] = part.get("output")
             elif call.id in state.awaiting_results and kind == "output-error":
                 text = part.get("errorText")
-                results[call.id] = ToolFailed(text if isinstance(text, str) and text else f"{call.name} failed.")
+                results[call.id] = ToolFailed(text if isinstance(text, str) else "")
         return state.answer(approvals=approvals, results=results) if approvals or results else None
 
 
@@ -90,12 +87,9 @@ def parse_chat(body: bytes | str | Mapping[str, Any], *, allow_system: bool = Fa
         InvalidChat: it is no chat, or has what a page may not send: a system message, or a file that is neither a data
             URL nor an http address. Nothing else is raised, whatever the body contains.
     """
-    try:
-        chat = msgspec.json.decode(body) if isinstance(body, (bytes, str)) else body
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise InvalidChat("the body is not JSON") from None
-    if not isinstance(chat, Mapping) or nests_deeper(chat, _MAX_DEPTH):
-        raise InvalidChat(f"the body must be an object that is nested at most {_MAX_DEPTH} levels deep")
+    chat = read_body(dict(body) if isinstance(body, Mapping) else body, _MAX_DEPTH)
+    if not isinstance(chat, dict):
+        raise InvalidChat(f"the body must be a JSON object that is nested at most {_MAX_DEPTH} levels deep")
     messages, changes, shown = chat.get("messages"), list[str](), list[Json]()
     for message in messages if isinstance(messages, list) else ():
         parts = _check_parts(message, ("user", "assistant", *(("system",) if allow_system else ())))
@@ -157,26 +151,3 @@ def _check_address(address: Any) -> None:
     data = parse_data_url(address) if isinstance(address, str) else None
     if not (isinstance(address, str) and is_url(address)) and (data is None or not is_base64(data.data)):
         raise InvalidChat("a file must be a data URL or an http address")
-
-
-def _shown(arguments: Any) -> str:
-    """Return arguments as a page has them: with numbers of JavaScript."""
-    return json.dumps(json.loads(json.dumps(safe_names(arguments)), parse_int=float), sort_keys=True)
-
-
-def safe_names(value: Any, *, hidden: str = "") -> Any:
-    """Return JSON data with brackets around names of members that a client takes for an attack on its prototypes.
-
-    Args:
-        value: the data.
-        hidden: members whose names begin so are left out.
-    """
-    if isinstance(value, list):
-        return [safe_names(item, hidden=hidden) for item in value]
-    if not isinstance(value, dict):
-        return value
-    names = {name: name for name in value if not (hidden and name.startswith(hidden))}
-    for name in names.keys() & {"__proto__", "constructor"}:
-        if name == "__proto__" or isinstance(value[name], dict):
-            names[name] = f"[{name}]"
-    return {names[name]: safe_names(item, hidden=hidden) for name, item in value.items() if name in names}

@@ -57,7 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.command is None:
+        parser.print_help()
+        return 0
     # The commands print what fails themselves; without a handler Python writes the log to the terminal too.
     for name in ("streamkit", "uvicorn"):
         logging.getLogger(name).addHandler(logging.NullHandler())
@@ -68,13 +72,7 @@ def _run(argv: Sequence[str] | None) -> int:
         print(file=sys.stderr)
         return 130
     except OutputError as error:
-        with suppress(OSError, ValueError):  # what is still in the buffer must not fail again at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error.error, BrokenPipeError):
-            return 0  # the reader of the output has closed it (`| head`)
-        with suppress(OutputError):  # it may be standard error
-            _report(options.command, str(error))
-        return 1
+        return _end_without_output(options.command, error)
     except UsageError as error:
         _report(options.command, str(error))
         return 2
@@ -85,11 +83,26 @@ def _run(argv: Sequence[str] | None) -> int:
         install = install_command(_EXTRAS[missing])
         _report(options.command, f"needs {missing}, which is not installed: {install}", between=" ")
         return 2
-    except Exception:
+    except Exception as error:
+        while isinstance(error, ExceptionGroup):  # of a task group in which the command printed
+            error = error.exceptions[0]
+        if isinstance(error, OutputError):
+            return _end_without_output(options.command, error)
         # Printed here and not by the interpreter, which would not escape what the exception quotes.
         print(redact(traceback.format_exc()), file=sys.stderr, end="")
         return 1
     return code
+
+
+def _end_without_output(command: str, error: OutputError) -> int:
+    """Report that an output cannot be written; return the exit code."""
+    with suppress(OSError, ValueError):  # what is still in the buffer must not fail again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error.error, BrokenPipeError):
+        return 0  # the reader of the output has closed it (`| head`)
+    with suppress(OutputError):  # it may be standard error
+        _report(command, str(error))
+    return 1
 
 
 def _report(command: str, message: str, between: str = ": ") -> None:
@@ -108,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     parser.add_argument("--version", action="version", version=f"streamkit {streamkit.__version__}")
-    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    commands = parser.add_subparsers(title="commands", dest="command")
     for name, module in _COMMANDS.items():
         description = module.__doc__ or ""
         command = commands.add_parser(

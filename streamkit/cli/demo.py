@@ -1,8 +1,9 @@
-"""Run one conversation on every wire, without a key and without a network.
+"""Show one conversation as it streams, and run it on every wire, without a key and without a network.
 
 An embedded server on this machine sends each provider's own format over HTTP. The model calls two tools at once, one of
 them fails, and the model calls it again before it responds. Streamkit reads each stream, runs the tools and continues
-the conversation in the provider's format. The table shows that calls, results and text are the same on each wire.
+the conversation in the provider's format. One wire is shown (with --provider, each that it names). The table shows that
+calls, results and text are the same on each of the others.
 
 Then one response with three calls is read twice: with tools that may start before the response is complete
 (eager=True), and without. On a terminal the seconds of both are measured. Elsewhere nothing is timed, and the order of
@@ -18,13 +19,14 @@ import json
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
 from streamkit.bridges.http import connect, request_url
-from streamkit.cli.terminal import ConversationView, escape_line, escape_text, raw_stream
+from streamkit.cli.terminal import ConversationView, escape_line, raw_stream
 from streamkit.framing import framer_for
 from streamkit.providers.provider import Provider
 from streamkit.reading.turn import Turn
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 _DELTA_SIZE, _DELAY = 6, 0.02  # characters, seconds: about 75 tokens a second
+_ID_PREFIX = "hist_tool_"  # of canonical ids
 _LOOP_TURNS = 10  # of the event loop between two frames when nothing is timed; two are enough for a tool without I/O
 QUESTION = "Is it warmer in Oslo or in Bergen?"
 RESPONSE = "Bergen: 9 degrees and rain. Oslo has 4 degrees and snow."
@@ -331,11 +334,18 @@ async def run_streams(console: Console, is_live: bool) -> list[str]:
 
 
 _CHAT_EXAMPLES = ("azure_openai", "openai_chat", "openai_compatible")  # of the many providers with Chat Completions
+_SHOWN = "anthropic"  # the wire of the conversation that is shown
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--provider", metavar="NAME", help=f"only this provider: {', '.join(providers.names())}")
+    parser.add_argument(
+        "--provider",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"show and compare these wires alone; repeat it for more: {', '.join(providers.names())}",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -343,13 +353,13 @@ def run(options: argparse.Namespace) -> int:
     import anyio
     from rich.console import Console
 
-    names = [providers.get(options.provider).name] if options.provider else list_wires()
+    chosen = list(dict.fromkeys(providers.get(name).name for name in options.provider))
     console = Console(file=raw_stream(sys.stdout), highlight=False, emoji=False)
     # FORCE_COLOR, which CI sets, makes rich report a terminal for a file too.
     is_live = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
-    differences = anyio.run(_compare_wires, names, console, is_live)
-    differences += anyio.run(compare_eager, names if options.provider else EAGER_WIRES, console, is_live)
-    if not options.provider:
+    differences = anyio.run(_compare_wires, chosen or list_wires(), chosen or [_SHOWN], console, is_live)
+    differences += anyio.run(compare_eager, chosen or EAGER_WIRES, console, is_live)
+    if not chosen:
         differences += anyio.run(run_streams, console, is_live)
     return 1 if differences else 0
 
@@ -364,8 +374,15 @@ def list_wires() -> list[str]:
     return [name for names in by_wire.values() for name in [n for n in names if n in _CHAT_EXAMPLES] or names[:1]]
 
 
-async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) -> list[str]:
-    """Run the scripted conversation with each provider; return every difference from the script."""
+async def _compare_wires(names: Sequence[str], shown: Sequence[str], console: Console, is_live: bool) -> list[str]:
+    """Run the scripted conversation with each provider; return every difference from the script.
+
+    Args:
+        names: the providers.
+        shown: those whose conversation is printed as it arrives; on a terminal with a model's usual speed.
+        console: the output.
+        is_live: whether it is a terminal.
+    """
     import anyio
     from rich.text import Text
 
@@ -376,35 +393,37 @@ async def _compare_wires(names: Sequence[str], console: Console, is_live: bool) 
         Reply("Bergen did not answer; I ask there again.", Call(*CALLS[2])),
         Reply(RESPONSE),
     ]
-    speed = min(1.0, 4 / len(names)) if is_live else 0.0  # about ten seconds, however many wires there are
     results = [DemoResult(name) for name in names]
-    cities: list[str] = []
 
-    async def get_weather(city: str) -> str:
-        """Return the current weather in a city."""
-        cities.append(city)
-        await anyio.sleep(SECONDS[city] * speed)
-        if city == "Bergen" and cities.count(city) == 1:
-            raise TimeoutError("the station is silent")
-        return WEATHER[city]
+    async def run_script(result: DemoResult, server: Server, speed: float, show: Callable[[Event], None]) -> None:
+        cities: list[str] = []
 
-    async with serve_script(script, speed) as server:
-        console.print(f"One scripted conversation over HTTP on {server.url}: {len(names)} wire(s).")
-        for result in results:
-            url = request_url(
-                providers.get(result.provider).traits.endpoint,
-                "demo",
-                server.base_url(result.provider, result.provider),
-            ).partition("?")[0]
+        async def get_weather(city: str) -> str:
+            """Return the current weather in a city."""
+            cities.append(city)
+            await anyio.sleep(SECONDS[city] * speed)
+            if city == "Bergen" and cities.count(city) == 1:
+                raise TimeoutError("the station is silent")
+            return WEATHER[city]
+
+        await converse(result, server, [get_weather], show)
+
+    speed = 1.0 if is_live else 0.0
+    with serve_script(script, speed) as server:
+        for result in (result for result in results if result.provider in shown):
+            base_url = server.base_url(result.provider, result.provider)
+            url = request_url(providers.get(result.provider).traits.endpoint, "demo", base_url).partition("?")[0]
             path = url.removeprefix(server.url).replace(f"@{result.provider}", "")
-            console.print(
-                Text.assemble("\n", (escape_line(result.provider), "bold"), "  ", (f"POST {escape_line(path)}", "dim"))
-            )
+            title = f"{escape_line(result.provider)}, a scripted conversation over HTTP"
+            console.print(Text.assemble((title, "bold"), "  ", (f"POST {escape_line(path)}\n", "dim")), soft_wrap=True)
             view = ConversationView(console)
             view.print_line("you", QUESTION)
-            cities.clear()
-            await converse(result, server, [get_weather], view.show)
+            await run_script(result, server, speed, view.show)
             view.end_line()
+            console.print()
+    with serve_script(script, 0.0) as server:
+        for result in (result for result in results if result.provider not in shown):
+            await run_script(result, server, 0.0, lambda _: None)
     _print_table(results, console)
     differences = [line for result in results for line in result.differences()]
     where = f"the same on each of the {len(names)} wires" if len(names) > 1 else f"as scripted on {names[0]}"
@@ -418,21 +437,24 @@ def _print_table(results: Sequence[DemoResult], console: Console) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for title in ("wire", "chunks", "events", "us/chunk", "canonical ids", "messages"):
+    for title in ("wire", "chunks", "events", "us/chunk", "calls", "messages"):
         is_figure = title in ("chunks", "events", "us/chunk")
-        table.add_column(title, justify="right" if is_figure else "left", overflow="fold", no_wrap=title != "messages")
+        table.add_column(title, justify="right" if is_figure else "left", overflow="fold", no_wrap=title == "wire")
     for result in results:
         chunks, microseconds = _measure(result)
         roles = [str(message.get("role") or message.get("type")) for message in result.messages]
-        ids = [f"{call_id[:14]}.." for call_id in result.ids]
-        figures = (str(chunks), str(result.events), f"{microseconds:.1f}")
-        cells = (escape_line(result.provider), *figures, escape_text("\n".join(ids)), escape_line(" ".join(roles)))
-        table.add_row(*map(Text, cells))
-    console.print()
+        # The function_call_output of the Responses API would take half of the line.
+        counts = [
+            f"{count} {role.replace('function_', '')}".removeprefix("1 ") for role, count in Counter(roles).items()
+        ]
+        ids = [call_id.removeprefix(_ID_PREFIX)[:3] for call_id in result.ids]
+        cells = (f"{chunks}", f"{result.events}", f"{microseconds:.1f}", " ".join(ids), ", ".join(counts))
+        table.add_row(*(Text(escape_line(cell)) for cell in (result.provider, *cells)))
     console.print(table)
     console.print(
         "\n[dim]A chunk is one frame of the wire. Its time is the CPU time of Turn.feed, from bytes to events and "
-        "calls: the median of 30 replays of the recorded bytes.[/dim]"
+        f"calls: the median of 30 replays of the recorded bytes. A call is shown by its canonical id, {_ID_PREFIX}..., "
+        "which is the same when the same bytes are read again. The messages are those in the provider's format.[/dim]"
     )
 
 

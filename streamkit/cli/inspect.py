@@ -1,6 +1,7 @@
 """Print the frames of a recorded stream with the events that they caused.
 
-After the last frame come the calls, the warnings, the usage and the finish or the error. With --follow a file that is
+After the last frame come the calls, the warnings, the usage, the finish or the error, and the timeline: a bar for each
+text and call, by seconds where the recording has them, else by the number of the row. With --follow a file that is
 still being written is read until its response is complete, or until Ctrl-C. The provider is detected from the first
 bytes.
 """
@@ -35,6 +36,9 @@ __all__ = ["configure", "run"]
 _WAIT = 0.1  # seconds between two looks at a file that may grow
 _NUMBER_WIDTH = 6
 _NARROWEST = 100  # columns; on a narrower terminal events are below their frame
+_LONGEST_NAME = 28  # columns of the name of a bar
+_NARROWEST_BAR = 8  # columns of the bars
+_BAR_STYLES = {"reasoning": "magenta", "text": "green", "call": "cyan", "server": "cyan", "refusal": "yellow"}
 _STYLES = {
     "reasoning": "magenta",
     "warned": "yellow",
@@ -82,7 +86,7 @@ def _print_file(path: Path, provider: str, notes: Notes, *, follow: bool) -> Obs
         with recording.response.open("rb") as source:
             parts = _growing_parts(source, path) if follow else read_parts(source)
             exchange, parts = recording.begin(1, provider, parts)
-            _print_parts(exchange, parts, notes)
+            _print_parts(exchange, recording.feed(exchange, parts), notes)
     printed = exchange.first_row + len(exchange.rows)
     recording.end(exchange)
     _print_rows(exchange.rows_from(printed), notes)
@@ -90,12 +94,11 @@ def _print_file(path: Path, provider: str, notes: Notes, *, follow: bool) -> Obs
     return exchange
 
 
-def _print_parts(exchange: ObservedExchange, parts: Iterable[bytes], notes: Notes) -> None:
-    """Print the rows of each part; stop at the end of the response, or at Ctrl-C."""
+def _print_parts(exchange: ObservedExchange, parts: Iterable[None], notes: Notes) -> None:
+    """Print the rows of each part that is fed; stop at the end of the response, or at Ctrl-C."""
     printed = 0
     try:
-        for part in parts:
-            exchange.receive(None, part)
+        for _ in parts:
             _print_rows(exchange.rows_from(printed), notes)
             printed = exchange.first_row + len(exchange.rows)
             if exchange.turn is not None and exchange.turn.done:
@@ -177,6 +180,37 @@ def _print_summary(exchange: ObservedExchange, notes: Notes) -> None:
     if error is not None:
         shown = ": ".join(str(error[name]) for name in ("kind", "code", "message") if name in error)
         notes.print(f"  error    {shown}", "red")
+    _print_timeline(summary["timeline"], notes)
+
+
+def _print_timeline(spans: list[dict[str, Any]], notes: Notes) -> None:
+    """Print a bar for each part of the response, in seconds if the recording has those of all of them."""
+    from rich.cells import cell_len
+
+    is_timed = all("end" in span for span in spans)
+    shown = [span for span in spans if is_timed or "first" in span]
+    if not shown:
+        return
+    sides = [(span["start"], span["end"]) if is_timed else (span["first"], span["last"] + 1) for span in shown]
+    total = max(end for _, end in sides) or 1
+    names = [_one_line(" ".join(span[field] for field in ("kind", "name") if field in span)) for span in shown]
+    figures = [
+        f"{start:.2f} to {end:.2f} s" if is_timed else f"{start} to {end - 1}" if end - start > 1 else f"{start}"
+        for start, end in sides
+    ]
+    left = min(max(map(cell_len, names)), _LONGEST_NAME)
+    width = max(notes.console.width - left - max(map(len, figures)) - 6, _NARROWEST_BAR)
+    mark = "\u2588" if notes.console.encoding.startswith("utf") else "#"
+    scale = "in seconds" if is_timed else "by the number of the row: the file has no times of its parts"
+    notes.print(f"  timeline {scale}")
+    for span, (start, end), name, figure in zip(shown, sides, names, figures, strict=True):
+        at = min(int(start / total * width), width - 1)
+        bar = " " * at + mark * max(round(end / total * width) - at, 1)
+        name = _cut(name, left)
+        style = "red" if span.get("state") in ("invalid", "incomplete") else _BAR_STYLES.get(span["kind"], "")
+        notes.print(f"  {name}{' ' * (left - cell_len(name))} ", end="")
+        notes.print(bar.ljust(width), style, end="")
+        notes.print(f" {figure}")
 
 
 def _one_line(text: str) -> str:

@@ -100,10 +100,13 @@ class RecordedExchange(NamedTuple):
     facts: ExchangeFacts | None  #: what ``--record`` wrote about the exchange; None for a capture
     request: bytes | None  #: the body of the request, if it was recorded
 
-    def begin(self, key: int, provider: str, parts: Iterable[bytes]) -> tuple[ObservedExchange, Iterator[bytes]]:
+    def begin(
+        self, key: int, provider: str, parts: Iterable[bytes], earlier: Iterable[ObservedExchange] = ()
+    ) -> tuple[ObservedExchange, Iterator[bytes]]:
         """Return the exchange of this number before its response, and the bytes of the response.
 
-        With `AUTO` the provider is that of the facts, else it is known by the first bytes.
+        With `AUTO` the provider is that of the facts, else it is known by the first bytes. *earlier* is as in
+        `ObservedExchange`.
 
         Raises:
             NotAStreamError: no provider is known.
@@ -119,13 +122,27 @@ class RecordedExchange(NamedTuple):
             name = "" if self.response is None else self.response.name
             return ObservedExchange(key, ExchangeStart(at=None, method="", path=name, provider=shown)), chunks
         fields = shared_fields(facts, ExchangeStart) | {"provider": shown}
-        exchange = ObservedExchange(key, ExchangeStart(at=facts.seconds_since_1970(), request=self.request, **fields))
+        start = ExchangeStart(at=facts.seconds_since_1970(), request=self.request, **fields)
+        exchange = ObservedExchange(key, start, earlier=earlier)
         if facts.upstream_status is not None:
             exchange.respond(facts.seconds_since_1970(facts.seconds_to_headers), facts.upstream_status, facts.headers)
         for note in facts.notes:
             exchange.add_note(note)
         exchange.lose(facts.missing_parts)
         return exchange, chunks
+
+    def feed(self, exchange: ObservedExchange, parts: Iterable[bytes]) -> Iterator[None]:
+        """Pass the bytes of the response to the exchange, with their times if they are recorded; yield after each."""
+        times = iter(() if self.facts is None else self.facts.times)
+        lines, (until, seconds) = 0, next(times, (None, None))
+        for part in parts:
+            for line in part.splitlines(keepends=True) if until is not None else [part]:
+                at = None if self.facts is None else self.facts.seconds_since_1970(seconds)
+                exchange.receive(at, line)
+                lines += line.endswith(b"\n")
+                if until is not None and lines >= until:
+                    until, seconds = next(times, (until, seconds))
+            yield
 
     def end(self, exchange: ObservedExchange) -> None:
         """End the exchange, as the facts have it.

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamkit.cli.recordings import (
     NotAStreamError,
@@ -25,6 +26,9 @@ from streamkit.cli.terminal import OutputError, escape_line
 from streamkit.errors import UsageError
 from streamkit.reading.stream_file import create_private
 from streamkit.values.redaction import redact
+
+if TYPE_CHECKING:
+    from streamkit.gateway.tap.observed_exchange import ObservedExchange
 
 __all__ = ["configure", "run"]
 
@@ -44,17 +48,17 @@ def run(options: argparse.Namespace) -> int:
 
     check_provider_argument(options.provider)
     code = 0
-    exchanges: list[bytes] = []
+    exchanges: list[ObservedExchange] = []
     for path in _find_files(options.files, options.output):
         try:
-            exchanges.append(_read(path, options.provider, len(exchanges) + 1))
+            exchanges.append(_read(path, options.provider, exchanges))
         except (OSError, NotAStreamError) as error:
             reason = f"the file cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
             print(escape_line(redact(f"{path}: {reason}")), file=sys.stderr)
             code = 2
     if not exchanges:
         raise UsageError("no file is a recorded stream, so there is nothing to report")
-    page = build_report(exchanges).encode()
+    page = build_report([exchange.detail() for exchange in exchanges]).encode()
     try:
         with create_private(options.output) as file:
             file.write(page)
@@ -79,15 +83,16 @@ def _find_files(given: Iterable[Path], output: Path) -> Iterator[Path]:
                 raise UsageError(f"{output} is one of the recordings: give -o another file")
 
 
-def _read(path: Path, provider: str, key: int) -> bytes:
-    """Return the exchange of a recording as JSON."""
+def _read(path: Path, provider: str, earlier: Sequence[ObservedExchange]) -> ObservedExchange:
+    """Return the exchange of a recording, which follows others."""
     recording = find_recording(path)
+    key = len(earlier) + 1
     if recording.response is None:
-        exchange, _ = recording.begin(key, provider, ())
+        exchange, _ = recording.begin(key, provider, (), reversed(earlier))
     else:
         with recording.response.open("rb") as source:
-            exchange, parts = recording.begin(key, provider, read_parts(source))
-            for part in parts:
-                exchange.receive(None, part)  # when it came is not recorded
+            exchange, parts = recording.begin(key, provider, read_parts(source), reversed(earlier))
+            for _ in recording.feed(exchange, parts):
+                pass
     recording.end(exchange)
-    return exchange.detail()
+    return exchange

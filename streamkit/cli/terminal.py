@@ -243,11 +243,11 @@ class Notes:
 
 
 class ConversationView:
-    """A run printed as it arrives: one line for each text and for each call with its result."""
+    """A run printed as it arrives: texts and the arguments of calls as they grow, then a line for each result."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._is_line_open = False
+        self._open: str | None = None  # what the open line shows: "text", or a call by its id
 
     def show(self, event: Event) -> None:
         """Print an event."""
@@ -255,10 +255,15 @@ class ConversationView:
 
         match event:
             case events.Text(text):
-                if not self._is_line_open:
-                    self._console.print("  model ", style="dim", end="")
-                self._is_line_open = True
+                if self._open != "text":
+                    self._start_line("model", "text")
                 self._console.print(escape_text(text), end="", markup=False, soft_wrap=True)
+            case events.ToolCallStart(call):
+                self._grow(call.id, call.name, "", is_new=True)
+            case events.ToolCallDelta(call, arguments_delta):
+                self._grow(call.id, call.name, arguments_delta, is_new=self._open != call.id)
+            case events.ArgumentsRestated(call, arguments_text):
+                self._grow(call.id, call.name, arguments_text, is_new=True)
             case events.ToolCompleted(call, result) | events.ToolError(call, result):
                 outcome = f"= {result.value}" if result.error is None else f"! {result.error}"
                 outcome = outcome.replace(f"{call.name} failed with ", "")  # the line names the tool already
@@ -271,14 +276,26 @@ class ConversationView:
             case events.Failed(error):
                 self.print_line("error", f"{error.kind}: {error.message}", "red")
 
+    def _grow(self, call_id: str, name: str, text: str, *, is_new: bool) -> None:
+        """Print the next part of a call's arguments, on a new line if another one is open."""
+        if is_new:
+            self._start_line("call", call_id)
+            text = f"{name} {text}"
+        self._console.print(escape_line(text), style="cyan", end="", markup=False, soft_wrap=True)
+
     def print_line(self, speaker: str, text: str, style: str = "") -> None:
         """Print a complete line."""
+        self._start_line(speaker, "line")
+        self._console.print(escape_line(redact(text)), style=style, end="", markup=False, soft_wrap=True)
+        self.end_line()
+
+    def _start_line(self, speaker: str, shown: str) -> None:
         self.end_line()
         self._console.print(f"{speaker:>7} ", style="dim", end="")
-        self._console.print(escape_line(redact(text)), style=style, markup=False, soft_wrap=True)
+        self._open = shown
 
     def end_line(self) -> None:
-        """End a line of text that is still open."""
-        if self._is_line_open:
+        """End the line that is still open."""
+        if self._open is not None:
             self._console.print()
-        self._is_line_open = False
+        self._open = None

@@ -15,6 +15,8 @@ the last event, data lines that are whole JSON each are events of their own, and
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from streamkit.framing.framer import Frame
@@ -50,10 +52,10 @@ class SseFramer:
 
     __slots__ = (
         "_after_cr",
+        "_before",
         "_closed",
         "_first",
         "_first_name",
-        "_head",
         "_left",
         "_line",
         "_more",
@@ -74,7 +76,7 @@ class SseFramer:
         self.unseparated: bytes | None = None
         self.limit: int = limit
         self.is_at_event_start: bool = False
-        self._head = b"data: "  # the last event's text before its payload; most events have the same
+        self._before = b""  # the last event's line before its data; most events have the same
         self.name: bytes = b""  # the last event's name
         # The unfinished event: the standard's event type and data buffers, and the line that has not ended.
         self._name = b""
@@ -110,12 +112,12 @@ class SseFramer:
         """Implement ``Framer.take``."""
         if not self.is_at_event_start or len(data) > self.limit:
             return None
-        before, _, rest = data.partition(self._head)
-        if before:
-            before, mark, rest = data.partition(b"\ndata: ")
-            if before[:7] != b"event: " or not mark or _LF in before or _CR in before:
+        before, _, rest = data.partition(b"data: ")
+        if before != self._before:
+            name = _name_in(before[:64])  # of a longer one it is None
+            if name is None:
                 return None
-            self.name, self._head = before[7:], before + mark  # an event of another name, of the same shape
+            self.name, self._before = name, before  # an event of another name, of the same shape
         payload, _, rest = rest.partition(b"\n")
         if rest == b"\n":
             if _CR not in payload:
@@ -211,14 +213,14 @@ class SseFramer:
         end = data.rfind(blank)
         if end < 0 or len(data) > self.limit:
             return data
-        head = self._head
+        head = self._before + b"data: "
         if data[: len(head)] != head:
             head, mark, _ = data.partition(b"\ndata: ")
             name = head[7:].removesuffix(b"\r")
             if not mark or head[:7] != b"event: " or _LF in name or _CR in name:
                 return data
-            self.name = name
-            self._head = head = head + mark
+            self.name, self._before = name, head + b"\n"
+            head += mark
         name = self.name
         separator = blank + head
         payloads = data[len(head) : end].split(separator)
@@ -313,6 +315,13 @@ class SseFramer:
         self._strays.clear()
         self._more.clear()
         return False
+
+
+@lru_cache
+def _name_in(line: bytes) -> bytes | None:
+    """Return the name of an event of which this is the text before its data; None if that is not one line."""
+    name = line[7:].removesuffix(b"\n")
+    return name if line == b"event: " + name + b"\n" and _LF not in name and _CR not in name else None
 
 
 def _is_whole_json(value: bytes) -> bool:

@@ -65,24 +65,25 @@ class ResponseBody:
         if self.failed:
             self.head += data[: _ERROR_BODY - len(self.head)]
             return []
-        if self.framer is None:
+        framer = self.framer
+        if framer is None:
             self.head += data
-            if not self._choose_framer():
+            framer = self.framer = self._choose_framer()
+            if framer is None:
                 return []
             data = self.head
         elif len(self.head) < _HEAD:
             self.head += data[: _HEAD - len(self.head)]
-        frames: list[Frame] = self.framer.feed(data) if self.framer is not None else []
+        frames: list[Frame] = framer.feed(data)
         self.frames += len(frames)
         return frames
 
-    def _choose_framer(self) -> bool:
+    def _choose_framer(self) -> Framer | None:
         if self._framing == "sse" and self.head[:6] in USUAL_STARTS and self._limit:
-            self.framer = SseFramer(self._limit)
-            return True
+            return SseFramer(self._limit)
         start = self.head[:_HEAD].removeprefix(_BOM).lstrip()  # more of it is there if it came at once
         if (not start or _BOM.startswith(self.head)) and len(self.head) < _HEAD:
-            return False
+            return None
         framing, first = self._framing, start[:1]
         if (framing != "ndjson" and first == b"{") or first == b"[":
             framing = "json_array"  # one JSON document, or an array of chunks, instead of a stream
@@ -91,8 +92,7 @@ class ResponseBody:
         elif framing in ("ndjson", "event_stream") and start and first != b"{":
             framing = "sse"  # a page, a text or the stream of another wire
         self._has_lines = "sse" in (framing, self._framing)
-        self.framer = framer_for(framing, limit=self._limit)
-        return True
+        return framer_for(framing, limit=self._limit)
 
     def end(self, *, is_broken: bool = False) -> list[Frame]:
         """Return the frames that the end of the input completes; of a broken connection only those of whole JSON."""

@@ -42,6 +42,9 @@ class StreamFile:
     Args:
         path: the file, which is created, or overwritten, when the first input arrives.
         clean: returns a text without its secrets.
+
+    Attributes:
+        lines: the number of line ends that it has.
     """
 
     def __init__(self, path: Path, clean: Callable[[str], str] = redact) -> None:
@@ -53,6 +56,7 @@ class StreamFile:
         self._pending_size = 0
         self._frames = framer_for("event_stream")
         self._is_binary: bool | None = None  # known with the first byte
+        self.lines: int = 0
 
     def write(self, data: Any) -> None:
         """Write the next input."""
@@ -90,6 +94,7 @@ class StreamFile:
     def _write_text(self, data: bytes) -> None:
         assert self._file is not None  # noqa: S101 - write has opened it
         end = data.rfind(b"\n") + 1
+        self.lines += data.count(b"\n")
         if not end and self._pending_size + len(data) > _MOST_PENDING:
             end = len(data)
         self._pending.append(data[:end] if end else data)
@@ -103,6 +108,7 @@ class StreamFile:
         assert self._file is not None  # noqa: S101 - write has opened it
         text = _inner_event(chunk) or msgspec.json.encode(chunk, enc_hook=str)
         self._file.write(b"data: " + self._mask(text) + b"\n\n")
+        self.lines += 2
         self._file.flush()
 
     def _mask(self, data: bytes) -> bytes:

@@ -193,20 +193,21 @@ class Turn(ChoiceView):
         framer = self._framer
         if framer is None or data.__class__ is not bytes:
             return self._feed_checked(data)
-        state, plain = self._state, self._plain
+        state = self._state
+        plain = self._plain
         if plain is not None and plain.read(data):
             if state.done:
                 self._framer = None
             events, state.events = state.events, []
             return events
-        parser, whole = self._parser, framer.take(data)
+        whole = framer.take(data)
         try:
             if whole is not None:
-                parser.frame(framer.name, whole)
+                self._parser.frame(framer.name, whole)
             else:
                 unread = iter(framer.feed(data))
                 for name, payload in unread:
-                    parser.frame(name, payload)
+                    self._parser.frame(name, payload)
                     if state.done:
                         break
                 if framer.overflow and not state.done:
@@ -230,7 +231,7 @@ class Turn(ChoiceView):
         if self.closed:
             raise UsageError("feed() after close(): make a new Turn for the next stream")
         state = self._state
-        kind: Literal["bytes", "dict", "object"] = "object"
+        kind: Literal["bytes", "dict", "object"]
         if data.__class__ is bytes:
             kind = "bytes"
         elif isinstance(data, (bytes, bytearray, memoryview)):
@@ -239,6 +240,8 @@ class Turn(ChoiceView):
             kind = "dict"
         elif isinstance(data, str):
             raise UsageError("feed() takes bytes, not str: pass the response's bytes undecoded")
+        else:
+            kind = "object"
         if self.input_kind is None:
             self.input_kind = kind
             self._parser = self.provider.parser(self._accumulator if self._markup is None else self._markup)
@@ -248,13 +251,13 @@ class Turn(ChoiceView):
             raise UsageError(f"feed() got {kind} after {self.input_kind}: a turn takes one kind of input")
         if state.done:
             return []
-        if kind == "object":
-            try:
-                data = sdk_objects.dump_chunk(data)
-            except RecursionError:  # the dump of an object is recursive
-                state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
-                return self._drain_events()
         if (body := self._body) is None:
+            if kind == "object":
+                try:
+                    data = sdk_objects.dump_chunk(data)
+                except RecursionError:  # the dump of an object is recursive
+                    state.fail(StreamError("limit_exceeded", "a chunk's JSON is nested too deeply"))
+                    return self._drain_events()
             if data is not None:  # None: an event that an SDK made in addition to the wire's
                 self._chunks += 1
                 self._parse(b"", data)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from binascii import b2a_base64
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
 from operator import is_
@@ -72,7 +72,6 @@ def to_json_data(value: Any, convert: Convert, *, deepest: int, read_text: Calla
 
 
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
-_TEXT: Final = frozenset({str})
 
 
 def copy_json(value: Any) -> Any:
@@ -98,16 +97,16 @@ def is_plain_json(value: Any) -> bool:
     """
     left = [value]
     for each in left:
-        if each.__class__ is float and math.isfinite(each):
-            continue
-        if each.__class__ is dict and _TEXT.issuperset(map(type, each)):
-            values: Iterable[Any] = each.values()
+        if each.__class__ is dict:
+            for name, item in each.items():
+                if name.__class__ is not str:
+                    return False
+                if item.__class__ not in _PLAIN:
+                    left.append(item)
         elif each.__class__ is list:
-            values = each
-        else:
+            left += [item for item in each if item.__class__ not in _PLAIN]
+        elif each.__class__ is not float or not math.isfinite(each):
             return False
-        if not _PLAIN.issuperset(map(type, values)):
-            left += [item for item in values if item.__class__ not in _PLAIN]
     return True
 
 

@@ -524,6 +524,30 @@ async def test_progress_is_state_activities_and_custom_events() -> None:
         ]
 
 
+def test_the_application_writes_data_of_its_own() -> None:
+    page = Page()
+    stream = AgUiStream(parse_input(page.say("?")))
+    page.read(stream.write(UiData("note", {"n": 1}, id="n1")) + stream.write(events.RunEnded("answered")))
+    (note,) = page.custom
+    assert (note["type"], note["activityType"], note["content"]) == ("ACTIVITY_SNAPSHOT", "note", {"n": 1})
+
+
+def test_the_numbers_of_a_page_are_those_of_javascript() -> None:
+    """A page that reads arguments and writes them again has floats alone, and asks for the same call."""
+    arguments = {"account": 12345678901234567890, "amount": 40}
+    call = ToolCall(id="hist_tool_" + "a" * 24, name="pay", index=0, arguments=arguments, state="complete")
+    state = RunState.model_construct(calls=[call], pending=[call.id], awaiting_results=[], is_paused=True)
+
+    def answer(shown: dict[str, Any]) -> Any:
+        payload = {"approved": True, "arguments": shown}
+        resume = [{"interruptId": call.id, "status": "resolved", "payload": payload}]
+        return chat_of(user("?"), resume=resume).answer(state)
+
+    assert answer({"account": 12345678901234567000, "amount": 40.0}).approvals[call.id].allow is True
+    with pytest.raises(InvalidInput, match="something else"):
+        answer({"account": 12345678901234567890, "amount": 41})
+
+
 SECRET = "sk-judge-0123456789abcdefghijklmnop"  # noqa: S105 - invented
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import subprocess
@@ -122,6 +123,7 @@ def test_a_call_is_available_once_its_turn_is_confirmed() -> None:
         [events.Failed(StreamError("transport_error", "lost")), FINISHED],
         [events.Finished("content_filter"), ANSWERED],
         [events.Failed(StreamError("transport_error", "lost")), events.RunEnded("error")],
+        [events.Finished("refusal"), events.RoundFinished(0), events.RoundStarted(1), events.RunEnded("answered")],
         [events.RunEnded("canceled")],
         [],
     ],
@@ -317,9 +319,18 @@ def test_a_tool_of_the_provider_is_shown_without_what_only_the_provider_reads() 
 
 
 def test_every_event_is_written_or_left_out_on_purpose() -> None:
-    from streamkit.bridges import vercel_ui
-
-    assert {*vercel_ui._WRITERS, *vercel_ui._NOT_SHOWN} == {*get_args(events.Event), events.UiData}
+    call, result = made({}), ToolResult(made({}), "completed")
+    fields: dict[str, Any] = {"call": CALL, "result": result, "kind": "text", "value": 1, "round": 0, "usage": Usage()}
+    fields |= {"text": "a", "id": "s1", "name": "search", "phase": "started", "ended": "answered", "reason": "stop"}
+    fields |= {"arguments_delta": "{}", "arguments_text": "{}", "code": "c", "message": "m"}
+    fields |= {"error": StreamError("transport_error", "lost")}
+    for kind in get_args(events.Event):
+        own = {name: fields[name] for name in inspect.signature(kind).parameters if name in fields}
+        if kind in (events.ToolCallReady, events.ToolAwaitingApproval):
+            own["call"] = call
+        write(kind(**own))
+    with pytest.raises(UsageError, match="one event is expected, not list"):
+        UiMessageStream("m1").write([events.Text("a")])  # type: ignore[arg-type]
 
 
 def test_a_second_choice_is_not_mixed_into_the_first() -> None:
@@ -360,7 +371,7 @@ def test_a_stream_keeps_no_part_that_has_ended() -> None:
         for event in [events.RoundStarted(index), *text, *search, *call_events({}, ref=ref), FINISHED, done]:
             stream.write(event)
         stream.write(events.RoundFinished(index))
-    assert [len(stream._blocks), len(stream._server_calls), len(stream._calls), len(stream._out)] == [0, 0, 1, 0]
+    assert [len(stream._open), len(stream._server_calls), len(stream._calls), len(stream._out)] == [0, 0, 1, 0]
 
 
 def test_a_delta_costs_few_calls() -> None:
@@ -520,10 +531,10 @@ FILE = {"type": "file", "mediaType": "text/plain"}
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"{", "not JSON"),
-        (b'{"a": "\xff"}', "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"[]", "must be an object"),
+        (b"{", "a JSON object"),
+        (b'{"a": "\xff"}', "a JSON object"),
+        (b"[" * 100_000, "a JSON object"),
+        (b"[]", "a JSON object"),
         ({"messages": [{"role": "user", "parts": [], "x": json.loads("[" * 200 + "]" * 200)}]}, "128 levels"),
         ({"messages": 3}, "no messages"),
         ({"messages": []}, "no messages"),

@@ -1,17 +1,21 @@
-"""The demo: one conversation on every wire, then one response with eager tools and without."""
+"""The demo: a conversation as it streams, the table of all wires, then one response with eager tools and without."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
-from streamkit import providers
+from streamkit import events, providers
 from streamkit.bridges import http
+from streamkit.calls import ToolCall
 from streamkit.cli import demo, main
+from streamkit.cli.terminal import ConversationView
 
 LAZY_ORDER = "response complete, Oslo, Bergen, message, results complete"
 EAGER_ORDER = "Oslo, Bergen, response complete, message, results complete"
@@ -40,11 +44,11 @@ def test_every_wire_has_the_same_outcome(capsys):
     assert all(character.isprintable() or character == "\n" for character in output)
     names = demo.list_wires()
     assert {"anthropic", "azure_openai", "gemini", "openai_chat", "openai_compatible"} <= set(names)
-    for name in names:
-        assert f"\n{name}  POST /" in output
+    assert output.startswith("anthropic, a scripted conversation over HTTP  POST /anthropic/v1/messages\n")
+    rows = output[output.index("\nwire ") :].splitlines()[2:]
+    assert [row.split()[0] for row in rows[: rows.index("")] if not row.startswith(" ")] == names
     assert f"the same on each of the {len(names)} wires" in output
-    assert output.count("TimeoutError: the station is silent") == len(names)
-    assert "hist_tool_" in output
+    assert output.count("TimeoutError: the station is silent") == 1
     assert max(map(len, output.splitlines())) <= 80
     assert eager_orders(output, "anthropic") == [LAZY_ORDER, EAGER_ORDER]
     assert eager_orders(output, "openai_chat") == [LAZY_ORDER, EAGER_ORDER]
@@ -66,6 +70,56 @@ def test_one_provider_alone(capsys, name):
     output = capsys.readouterr().out
     assert f"as scripted on {name}" in output
     assert output.count("POST /") == 1
+
+
+CONVERSATION = """\
+    you Is it warmer in Oslo or in Bergen?
+  model I ask both weather stations.
+   call get_weather {"city":"Oslo"}
+   call get_weather {"city":"Bergen"}
+   tool get_weather {"city": "Oslo"} = 4 degrees, snow
+   tool get_weather {"city": "Bergen"} ! TimeoutError: the station is silent.
+  model Bergen did not answer; I ask there again.
+   call get_weather {"city":"Bergen"}
+   tool get_weather {"city": "Bergen"} = 9 degrees, rain
+  model Bergen: 9 degrees and rain. Oslo has 4 degrees and snow.
+"""
+
+
+def test_two_wires_are_shown_and_compared(capsys):
+    """Gemini sends the arguments of a call whole, Chat Completions in parts."""
+    assert main(["demo", "--provider", "gemini", "--provider", "openai_chat", "--provider", "gemini"]) == 0
+    output = capsys.readouterr().out
+    assert output.count(CONVERSATION) == output.count("POST /") == 2
+    assert output.index("gemini, a scripted") < output.index("openai_chat, a scripted")
+    assert "the same on each of the 2 wires" in output
+
+
+def test_calls_grow_where_they_arrive():
+    """Parts of two calls in turn are on lines of their own; arguments that the provider restates are printed again."""
+    printed = io.StringIO()
+    view = ConversationView(Console(file=printed, width=80))
+    calls = [ToolCall(index=index, id=f"call_{index}", name=name) for index, name in enumerate(("first", "second"))]
+    for event in (
+        events.Text("Both. "),
+        events.ToolCallStart(calls[0]),
+        events.ToolCallStart(calls[1]),
+        *(events.ToolCallDelta(calls[0], part) for part in ('{"a', '":1')),
+        events.ToolCallDelta(calls[1], '{"b":"\x1b"'),
+        events.ToolCallDelta(calls[0], "}"),
+        events.ArgumentsRestated(calls[0], '{"a":2}'),
+    ):
+        view.show(event)
+    view.end_line()
+    assert printed.getvalue().splitlines() == [
+        "  model Both. ",
+        "   call first ",
+        "   call second ",
+        '   call first {"a":1',
+        '   call second {"b":"\\x1b"',
+        "   call first }",
+        '   call first {"a":2}',
+    ]
 
 
 @pytest.mark.parametrize("columns", [30, 50])

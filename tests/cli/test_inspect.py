@@ -93,6 +93,47 @@ def test_the_summary_is_at_the_end(file: Path, capsys: pytest.CaptureFixture[str
     assert "\x1b" not in out  # no colour: the output is no terminal
 
 
+def bars(out: str) -> list[str]:
+    """Return the heading of the timeline and its lines."""
+    return out[out.index("  timeline ") :].splitlines()
+
+
+def test_the_timeline_has_a_bar_for_each_part_by_rows(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    assert main(["inspect", str(file)]) == 0
+    assert bars(capsys.readouterr().out) == [
+        "  timeline by the number of the row: the file has no times of its parts",
+        "  text             " + " " * 8 + "█" * 3 + " " * 11 + " 3",
+        "  call get_weather " + " " * 13 + "█" * 9 + " 5 to 7",
+    ]
+
+
+def test_the_timeline_of_a_recording_is_in_seconds(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    response = file.with_name("x.response.sse")
+    file.rename(response)
+    lines = response.read_bytes().split(b"\n")
+    times = [[number, number / 4] for number in range(1, len(lines) + 1)]
+    facts = {"provider": "anthropic", "time": "2026-11-27T14:00:00Z", "response": response.name, "times": times}
+    response.with_name("x.exchange.json").write_text(json.dumps(facts))
+    assert main(["inspect", str(response)]) == 0
+    heading, *shown = bars(capsys.readouterr().out)
+    assert heading == "  timeline in seconds"
+    assert [line.split("█")[0].strip() for line in shown] == ["waiting", "text", "call get_weather"]
+    assert shown[0].endswith(" 0.00 to 0.25 s")
+    assert len({len(line) for line in shown}) == 1
+
+
+def test_a_response_without_parts_has_no_timeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.sse").write_bytes(b'data: {"id": "r", "choices": []}\n\ndata: [DONE]\n\n')
+    main(["inspect", str(tmp_path / "empty.sse")])
+    assert "timeline" not in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_colour_only_on_a_terminal_and_without_no_color(file: Path) -> None:
     pty = pytest.importorskip("pty", reason="pseudo terminals are POSIX")

@@ -13,10 +13,10 @@ from shared_data import recorded_streams
 
 from streamkit import Turn, providers
 from streamkit.cli import main
-from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
+from streamkit.gateway.tap import ExchangeFolder, ExchangeList, ExchangeObserver
 from streamkit.gateway.tap.observed_exchange import ExchangeStart, ObservedExchange
 from streamkit.gateway.tap.relay import Relay
-from streamkit.history import Content
+from streamkit.history import Content, ToolCallBlock
 
 Json = dict[str, Any]
 
@@ -89,10 +89,51 @@ def test_what_was_recorded_is_shown_with_its_request_and_its_facts(tmp_path: Pat
     )
     assert (summary["model"], summary["upstream_model"], summary["status"]) == ("gpt-5", "claude-x", 200)
     assert summary["changes"] == ["left out: top_k"]
-    assert (summary["seconds"], summary["first_byte"], first["rows"][0]["at"]) == (first_duration(tmp_path), None, None)
+    assert (summary["seconds"], summary["first_byte"]) == (first_duration(tmp_path), 2.0)
     assert summary["at"] < second["summary"]["at"]
     assert json.loads(first["request"])["messages"][0]["content"] == "hi ***"
     assert SECRET not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock_converse"])
+def test_what_was_recorded_has_its_times(provider: str, tmp_path: Path) -> None:
+    """Those of the parts in which it came; Amazon's binary frames are recorded as text, a key masked."""
+    folder, page = tmp_path / "rec", tmp_path / "page.html"
+    exchange_list = ExchangeList()
+    relays = [Relay(ExchangeFolder(folder)), Relay(exchange_list)]
+    times = iter(range(1_800_000_000, 1_900_000_000))
+    observer = ExchangeObserver(*relays, secrets=[SECRET], clock=lambda: float(next(times)))
+    copy = observer.begin(method="POST", path="/p", provider=provider, request={})
+    content = Content.ai(f"Hello, {SECRET}. " * 3, ToolCallBlock(id="c", name="f", parameters={"a": "b" * 200}))
+    body = b"".join(providers.get(provider).emit(content, response_id="r1", model="m"))
+    copy.respond(200, {"content-type": "text/event-stream"})
+    for at in range(0, len(body), 50):
+        copy.write(body[at : at + 50])
+    copy.end(status=200)
+    for relay in relays:
+        relay.close()
+    assert main(["report", str(folder), "-o", str(page)]) == 0
+    live = json.loads(exchange_list.detail(1) or b"")
+    (shown,) = exchanges(page)
+    events = [[(row["at"], event) for row in each["rows"] for event in row["events"]] for each in (live, shown)]
+    assert [event["line"] for _, event in events[0]] == [event["line"] for _, event in events[1]]
+    assert [at for at, _ in events[0]] == [at for at, _ in events[1]]
+    kinds = [(span["kind"], span["start"], span["end"]) for span in live["summary"]["timeline"]]
+    assert len(kinds) == 3
+    assert kinds[1:] == [(span["kind"], span["start"], span["end"]) for span in shown["summary"]["timeline"]][1:]
+
+
+def test_times_of_a_recording_may_be_anything(tmp_path: Path) -> None:
+    record(tmp_path, STREAM)
+    (file,) = tmp_path.glob("*.exchange.json")
+    page = tmp_path / "page.html"
+    for times in ([[0, 1.0]], [[10**9, 1.0]], [[3, 2.0], [1, 9.0]], []):
+        facts = json.loads(file.read_text()) | {"times": times}
+        file.write_text(json.dumps(facts))
+        assert main(["report", str(file), "-o", str(page)]) == 0
+        (exchange,) = exchanges(page)
+        assert exchange["summary"]["finish"]["reason"] == "stop"
+        assert (exchange["rows"][0]["at"] is None) == (not times)
 
 
 @pytest.mark.parametrize("suffix", [".response.sse", ".exchange.json"])

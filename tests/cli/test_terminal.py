@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from wire_streams import chat, chat_bytes
 
@@ -326,6 +328,30 @@ def test_a_closed_output_pipe_is_silent(command: str, tmp_path: Path) -> None:
             [sys.executable, "-m", "streamkit.cli", command, *more], stdout=pipe, stderr=subprocess.PIPE, check=False
         )
     assert (done.stderr, done.returncode) == (b"", 0)
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.EPIPE, 0), (errno.ENOSPC, 1)])
+def test_an_output_that_fails_within_a_task_group(
+    number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reader of `streamkit demo | head` ended while three streams were printed by one task each: a traceback."""
+
+    async def print_in_a_task() -> None:
+        raise terminal.OutputError("standard output", OSError(number, os.strerror(number)))
+
+    async def run_tasks() -> int:
+        async with anyio.create_task_group(), anyio.create_task_group() as inner:
+            inner.start_soon(print_in_a_task)
+        return 0
+
+    from streamkit.cli import demo
+
+    monkeypatch.setattr(demo, "run", lambda options: anyio.run(run_tasks))
+    monkeypatch.setattr(os, "dup2", lambda *_: None)  # the standard output of the tests
+    assert main(["demo"]) == code
+    assert capsys.readouterr().err == (
+        "streamkit demo: standard output cannot be written: No space left on device\n" if code else ""
+    )
 
 
 @pytest.mark.parametrize("is_closed", [False, True])

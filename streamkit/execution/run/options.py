@@ -79,7 +79,10 @@ class Budget(Struct, frozen=True):
         if self.price is not None and not callable(self.price):
             raise UsageError(f"budget.price must be a function of a turn that returns a number, not {self.price!r}")
         if cost is not None and self.price is None:
-            raise UsageError("Budget(cost=) needs price=, a function of a turn that returns what it cost")
+            raise UsageError(
+                "Budget(cost=) needs price=, a function of a turn that returns what it cost, such as "
+                "streamkit.bridges.prices.cost"
+            )
 
     @classmethod
     def of(cls, value: Budget | int | None) -> Budget:

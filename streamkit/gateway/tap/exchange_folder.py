@@ -51,6 +51,7 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
         seconds: the time until the end.
         missing_parts: the number of parts of the response that were not recorded.
         notes: sentences about the exchange.
+        times: when the response came: a number of lines, and the seconds after which it had that many.
     """
 
     time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
@@ -74,6 +75,7 @@ class ExchangeFacts(Struct, kw_only=True, omit_defaults=True):
     missing_parts: int = 0
     notes: list[str] = []
     changes: Sequence[str] = []
+    times: list[tuple[int, float]] = []
 
     def seconds_since_1970(self, offset: float | None = 0.0) -> float | None:
         """Return the time of the request, or one after it; None if the facts do not have it.
@@ -183,12 +185,15 @@ class _Files:
             self._facts.seconds_to_headers = round(at - self._started, 4)
             self._facts.headers = {name: headers[name] for name in _SHOWN_HEADERS if name in headers}
         self._facts.missing_parts += copies.lost
-        for _, data in copies.each_part():
+        for at, data in copies.each_part():
             if self._response is None:
                 path = self._named(f".response{_SUFFIXES.get(self._type, '.txt')}")
                 self._facts.response = path.name
                 self._response = StreamFile(path, lambda text: clean(text, self._start.secrets, let_others_run))
+            lines = self._response.lines
             self._response.write(data)
+            if self._response.lines > lines:
+                self._facts.times.append((self._response.lines, round(at - self._started, 4)))
         self._facts.notes += copies.notes
         if copies.end is not None:
             self._close(copies.end)

@@ -57,7 +57,11 @@ class ExchangeList:
         """Take the new copies of an exchange; those of one that is no longer kept are ignored."""
         with self._lock:
             if copies.start is not None:
-                self._exchanges[copies.key] = ObservedExchange(copies.key, copies.start, let_others_run)
+                earlier = list(reversed(self._exchanges.values()))
+                new = ObservedExchange(copies.key, copies.start, let_others_run, earlier)
+                self._exchanges[copies.key] = new
+                if new.continued is not None:
+                    self._versions[new.continued] = self._version + 1
             exchange = self._exchanges.get(copies.key)
             if exchange is None:
                 return

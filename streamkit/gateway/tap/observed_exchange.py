@@ -9,7 +9,7 @@ of its model, if it is known. The module is pure: it has no clock and no event l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -31,6 +31,7 @@ from streamkit.gateway.tap.display_text import (
     shorten,
     show_text,
 )
+from streamkit.gateway.tap.timeline import Span, Timeline, answered_calls, match_calls
 from streamkit.json_text import replace_lone_surrogates
 from streamkit.reading.response_body import ResponseBody
 from streamkit.reading.sdk_objects import dump_chunk
@@ -144,6 +145,8 @@ class ObservedExchange:
         key: the number of the exchange.
         start: the request.
         pause: called while a long request is searched for secrets, as in ``redact``.
+        earlier: the exchanges before it, the newest first. The one whose calls have their results in this request
+            takes its time as the end of its tools.
 
     Attributes:
         key: the number of the exchange.
@@ -152,9 +155,17 @@ class ObservedExchange:
             (``name``, ``data``) and ``events`` (``line``, a short text, and ``event``).
         first_row: the number of the first row that is kept.
         turn: the response; None if it is not one of a model.
+        continued: the number of the earlier exchange whose calls have their results in this request; None if there is
+            none, or it is not known.
     """
 
-    def __init__(self, key: int, start: ExchangeStart, pause: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self,
+        key: int,
+        start: ExchangeStart,
+        pause: Callable[[], object] | None = None,
+        earlier: Iterable[ObservedExchange] = (),
+    ) -> None:
         self.key = key
         self.rows: deque[bytes] = deque()
         self.first_row: int = 0
@@ -181,6 +192,20 @@ class ObservedExchange:
         self._notes: list[str] = []
         self._lost = 0  # parts of the response
         self._list_price: float | None = None  # in dollars
+        self._timeline = Timeline()
+        self._next: ObservedExchange | None = None  # whose request has the results of the calls
+        self.continued: int | None = None
+        alike = [each for each in earlier if each._has_open_calls(start)]
+        answered = answered_calls(start.request, start.provider) if alike and start.provider else []
+        ranks = [match_calls(each.turn.calls if each.turn else (), answered) for each in alike]
+        if any(ranks):
+            before = alike[ranks.index(max(ranks))]
+            before._next, self.continued = self, before.key
+
+    def _has_open_calls(self, later: ExchangeStart) -> bool:
+        """Return whether a later request of the same kind may have the results of the calls."""
+        is_alike = (self._start.provider, self._start.path) == (later.provider, later.path)
+        return is_alike and self._next is None and self.turn is not None and bool(self.turn.calls)
 
     # ---------------------------------------------------------------- growth
 
@@ -252,9 +277,11 @@ class ObservedExchange:
             {"name": show_text(name, self._secrets), "data": show_text(data, self._secrets)} for name, data in frames
         ]
         described = [clean_json(to_json(event), self._secrets) for event in events]
+        number, seconds = self.first_row + len(self.rows), self._since_start(at)
+        self._timeline.add(events, number, seconds)
         row = {
-            "n": self.first_row + len(self.rows),
-            "at": self._since_start(at),
+            "n": number,
+            "at": seconds,
             "frames": shown,
             "events": [{"line": event_line(decode_json(data)), "event": msgspec.Raw(data)} for data in described],
         }
@@ -298,6 +325,8 @@ class ObservedExchange:
             notes.append(f"{parts} of the response came faster than they could be shown and are missing here")
         if self.first_row:
             notes.append(f"the first {self.first_row} rows are no longer kept")
+        if self._timeline.hidden:
+            notes.append(f"the timeline does not show the last {self._timeline.hidden} parts of the response")
         summary: dict[str, Any] = {
             "id": self.key,
             "at": start.at,
@@ -327,10 +356,24 @@ class ObservedExchange:
             "error": self._error(),
             "changes": list(end.changes) if end is not None else [],
             "notes": notes,
+            "timeline": self._spans(),
         }
         plain = replace_lone_surrogates(msgspec.to_builtins(summary, enc_hook=str))
         data: dict[str, Any] = msgspec.json.decode(clean_json(msgspec.json.encode(plain), self._secrets))
         return data
+
+    def _spans(self) -> list[Span]:
+        """Return the parts of the exchange in the order of time."""
+        spans = list(self._timeline.spans)
+        if self._start.at is not None and (self._first_byte is not None or not self._has_input):
+            waited = self._first_byte if self._has_input or self._end is None else self._end.at
+            spans.insert(0, Span(kind="waiting", start=0.0, end=self._since_start(waited)))
+        if self._next is not None:
+            start, end = self._since_start(self._last), self._since_start(self._next._start.at)
+            if start is not None and end is not None:
+                start = min(start, end)  # a client may send it before the end of this exchange is reported
+            spans.append(Span(kind="tools", start=start, end=end, next=self._next.key))
+        return spans
 
     def detail(self) -> bytes:
         """Return all that is shown of the exchange, as JSON."""

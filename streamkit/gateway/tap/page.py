@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-_SCRIPTS = ("response.js", "detail.js", "page.js")
+_SCRIPTS = ("response.js", "timeline.js", "detail.js", "page.js")
 
 
 def live_page() -> str:

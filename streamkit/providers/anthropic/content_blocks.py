@@ -111,26 +111,20 @@ class OpenBlock:
 
 
 class AnthropicBlockReader:
-    """A reader that reports blocks to a sink.
+    """What a parser reads of blocks. ``AnthropicParser`` sets all attributes: it costs less than two constructors."""
 
-    Attributes:
-        by_index: The blocks of the current message, for the parser's fast path.
-    """
-
-    __slots__ = ("_block_count", "_choice", "_latest", "_open_opaque", "_server_tool_names", "_sink", "by_index")
-
-    def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
-        self.by_index: dict[Any, OpenBlock] = {}
-        self._sink = sink
-        self._choice = choice
-        self._latest: OpenBlock | None = None
-        self._open_opaque: OpenBlock | None = None
-        self._block_count = 0
-        self._server_tool_names: dict[str, str] | None = None  # by the call's id
+    __slots__ = ("_block_count", "_by_index", "_choice", "_latest", "_open_opaque", "_server_tool_names", "_sink")
+    _by_index: dict[Any, OpenBlock]  # the blocks of the current message
+    _sink: Sink
+    _choice: ChoiceSink
+    _latest: OpenBlock | None
+    _open_opaque: OpenBlock | None
+    _block_count: int
+    _server_tool_names: dict[str, str] | None  # by the call's id
 
     # ------------------------------------------------------------ a block starts and stops
 
-    def start(self, index: Hashable, raw: Json, *, is_complete: bool = False) -> None:
+    def _start_block(self, index: Hashable, raw: Json, *, is_complete: bool = False) -> None:
         """Start a block.
 
         Args:
@@ -138,7 +132,7 @@ class AnthropicBlockReader:
             raw: The block as the event has it.
             is_complete: Whether no delta of it follows.
         """
-        if index is not None and (previous := self.by_index.get(index)) is not None:
+        if index is not None and (previous := self._by_index.get(index)) is not None:
             self._finalize(previous)
             self._sink.warn("block_index_reused", f"a second block at index {index!r} is read as a block of its own")
         if self._open_opaque is not None:
@@ -167,7 +161,7 @@ class AnthropicBlockReader:
             choice.reasoning(text if isinstance(text, str) else "", "text", block.key)
             if (extras := _extra_fields(raw, _THINKING_FIELDS)) is not None:
                 choice.add_metadata(extras, block.key)
-            self.add_signature(block, raw.get("signature"))
+            self._add_signature(block, raw.get("signature"))
         elif block_type == "redacted_thinking":
             block = self._add(index, THINKING, raw)
             choice.reasoning("", "text", block.key)
@@ -199,9 +193,9 @@ class AnthropicBlockReader:
             if block_type == "fallback" and isinstance(fallback, dict):
                 self._sink.identify(None, as_text(fallback.get("model")))  # this model generates what follows
 
-    def stop(self, index: Hashable) -> bool:
+    def _stop_block(self, index: Hashable) -> bool:
         """End the block of an index, or the latest for None, at its stop event; return False if there is none."""
-        block = self._latest if index is None else self.by_index.get(index)
+        block = self._latest if index is None else self._by_index.get(index)
         if block is None:
             return False
         if not block.is_finalized:
@@ -212,21 +206,21 @@ class AnthropicBlockReader:
 
     def end(self) -> None:
         """Finalize the blocks of a message that ends without their stop events (maximhq/bifrost#4262)."""
-        for block in self.by_index.values():
+        for block in self._by_index.values():
             if not block.is_finalized:
                 self._finalize(block)
 
-    def restart(self) -> None:
+    def _restart(self) -> None:
         """Start another message; its indexes begin again at 0."""
         self.end()
-        self.by_index.clear()
+        self._by_index.clear()
         self._latest = None
 
     def _add(self, index: Hashable, kind: int, raw: Json, kept: Json = _NOT_KEPT) -> OpenBlock:
         block = self._latest = OpenBlock(self._block_count, kind, kept)
         self._block_count += 1
         self._sink.keep(BLOCK_SIZE + measure_json(raw)[0])
-        self.by_index[("unindexed", block.key) if index is None else index] = block
+        self._by_index[("unindexed", block.key) if index is None else index] = block
         return block
 
     def _finalize(self, block: OpenBlock) -> None:
@@ -258,10 +252,10 @@ class AnthropicBlockReader:
 
     # ------------------------------------------------------------ deltas that are not on the parser's fast path
 
-    def delta(self, raw: Json) -> None:
+    def _read_delta(self, raw: Json) -> None:
         """Read a ``content_block_delta`` of any kind."""
         index, raw_delta = normalize_index(raw.get("index")), raw.get("delta")
-        block = self._latest if index is None else self.by_index.get(index)
+        block = self._latest if index is None else self._by_index.get(index)
         raw_type = raw_delta.get("type") if isinstance(raw_delta, dict) else None
         # The event of an unknown type, and the block of one, are kept complete.
         is_kept = (raw_type and raw_type not in _DELTA_TYPES.values()) or (block and block.kind == OPAQUE)
@@ -280,7 +274,7 @@ class AnthropicBlockReader:
             block = block or self._add(index, TEXT, {})
             if delta.text:
                 self._choice.text(delta.text, block.key)
-            self.add_signature(block, delta.signature)
+            self._add_signature(block, delta.signature)
         elif delta_type == "input_json_delta":
             # An object in the place of its text is the complete object.
             if text := arguments_as_text(delta.partial_json, self._sink):
@@ -294,7 +288,7 @@ class AnthropicBlockReader:
             block = block or self._add(index, THINKING, {})
             if delta.thinking or is_new:
                 self._choice.reasoning(delta.thinking or "", "text", block.key)
-            self.add_signature(block, delta.signature)
+            self._add_signature(block, delta.signature)
         elif delta_type == "citations_delta" and delta.citation is not None:
             self._report_citations(block or self._add(index, TEXT, {}), [delta.citation])
         else:
@@ -304,7 +298,7 @@ class AnthropicBlockReader:
             if field not in _READ_WITH[delta_type] and (value := getattr(delta, field)) is not None:
                 self._sink.unknown_field(f"delta.{field}", value)
 
-    def add_signature(self, block: OpenBlock, signature: Any) -> None:
+    def _add_signature(self, block: OpenBlock, signature: Any) -> None:
         """Add the next part of a block's signature, if it is one."""
         if isinstance(signature, str) and signature:
             parts = block.parts_of("signature")
@@ -332,11 +326,11 @@ class AnthropicBlockReader:
                     self._merge_field(block, name, value)
         elif block.kind == SERVER_CALL and not block.is_finalized and delta.partial_json is not None:
             if text := arguments_as_text(delta.partial_json, self._sink):
-                self.add_server_arguments(text, block)
+                self._add_server_arguments(text, block)
         elif any(value for name, value in fields.items() if name != "type"):
             self._sink.unknown(raw)
 
-    def add_server_arguments(self, text: str, block: OpenBlock) -> None:
+    def _add_server_arguments(self, text: str, block: OpenBlock) -> None:
         """Add the next text of the arguments of a tool that the provider runs."""
         self._buffer(block, "partial_json", text)
         call_id, name = block.server_call

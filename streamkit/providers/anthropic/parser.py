@@ -10,6 +10,7 @@ contain these same events, uses this parser.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -74,46 +75,41 @@ def create_parser(sink: Sink, traits: Traits) -> AnthropicParser:
     return AnthropicParser(sink)
 
 
-class AnthropicParser:
+class AnthropicParser(AnthropicBlockReader):
     """A parser of one Anthropic Messages stream or of one message that was not streamed."""
 
     __slots__ = (
         "_billed",
-        "_blocks",
-        "_by_index",
-        "_choice",
         "_message",
         "_message_id",
         "_other_models",
-        "_sink",
         "_usage_fields",
     )
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._blocks = AnthropicBlockReader(sink, self._choice)
-        self._by_index = self._blocks.by_index
+        self._by_index = {}
+        self._latest = self._open_opaque = self._server_tool_names = None
+        self._block_count = 0
         self._message: int | Json | None = None  # a hash of the last one that started: a tenth of its memory
         self._message_id: str | None = None
         self._usage_fields: Json = {}  # of each the last value
-        self._billed: list[int] = []  # the counts of the last iterations that were reported
+        self._billed: Sequence[int] = ()  # the counts of the last iterations that were reported
         self._other_models: tuple[str, ...] = ()  # that a warning has named
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one SSE event."""
-        event: PlainDelta | PlainEvent
+        event: PlainEvent | None
         try:
-            event = _decode(data) if name == b"content_block_delta" else _decode_event(data)
+            if name == b"content_block_delta":
+                event = _decode(data)
+            else:
+                event = None if name == b"error" else _decode_event(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            event = None
+        if event is None or not self._read_plain(event):
             self._parse_slow(name, data)
-            return
-        if event.__class__ is PlainDelta:
-            if self._read_plain(event) or (name != b"error" and self._read_other_plain(event)):
-                return
-        elif name != b"error" and self._read_plain_event(event):
-            return
-        self._parse_slow(name, data)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Read one event as plain data, or a complete message."""
@@ -127,69 +123,53 @@ class AnthropicParser:
                 if self._read_plain(event):
                     return
         if data.get("type") == "content_block_delta":
-            self._blocks.delta(data)
+            self._read_delta(data)
         else:
             self._event(data)
 
-    def end(self) -> None:
-        """Finalize the blocks that have no stop event when the stream ends."""
-        self._blocks.end()
-
-    def _read_plain(self, event: PlainDelta) -> bool:
-        """Report a delta of a block of the same kind; return False if it is anything else."""
-        block = self._by_index.get(event.index)
-        if block is None:
-            return False
-        delta, kind = event.delta, block.kind
-        if delta.__class__ is TextDelta:
-            text = delta.text
-            if kind == TEXT and text:
-                self._choice.text(text, block.key)
-                return True
-        elif delta.__class__ is InputJsonDelta:
-            text = delta.partial_json
-            if kind == CALL and text:
-                block.is_finalized = True  # the input of the block's start does not count once arguments come
-                self._choice.arguments(text, block.key)
-                return True
-        elif delta.__class__ is ThinkingDelta:
-            text = delta.thinking
-            if kind == THINKING and text:
-                self._choice.reasoning(text, "text", block.key)
-                return True
-        return False
-
-    def _read_other_plain(self, event: PlainDelta) -> bool:
-        """Report a delta of a server tool's arguments, a signature, or nothing for an empty one; else return False."""
-        block = self._by_index.get(event.index)
-        if block is None or block.kind == OPAQUE:
-            return False
-        delta, kind = event.delta, block.kind
-        if isinstance(delta, InputJsonDelta):
-            if kind == SERVER_CALL and delta.partial_json and not block.is_finalized:
-                self._blocks.add_server_arguments(delta.partial_json, block)
-                return True
-            return not delta.partial_json
-        if isinstance(delta, SignatureDelta):
-            if kind == THINKING:
-                self._blocks.add_signature(block, delta.signature)
-            return kind == THINKING
-        return not (delta.text if isinstance(delta, TextDelta) else delta.thinking)
-
-    def _read_plain_event(self, event: PlainEvent) -> bool:
-        """Read an event of another kind without anything unusual; return False if its block is not known."""
-        if isinstance(event, BlockStart):
-            self._blocks.start(event.index, event.content_block)
-        elif isinstance(event, BlockStop):
-            return self._blocks.stop(event.index)
-        elif isinstance(event, MessageStart):
+    def _read_plain(self, event: PlainEvent) -> bool:
+        """Report an event without anything unusual; return False if it has anything, or if its block is not known."""
+        if event.__class__ is PlainDelta:
+            block = self._by_index.get(event.index)
+            if block is None:
+                return False
+            delta, kind = event.delta, block.kind
+            if delta.__class__ is TextDelta:
+                text = delta.text
+                if kind == TEXT and text:
+                    self._choice.text(text, block.key)
+                    return True
+            elif delta.__class__ is InputJsonDelta:
+                text = delta.partial_json
+                if kind == CALL and text:
+                    block.is_finalized = True  # the input of the block's start does not count once arguments come
+                    self._choice.arguments(text, block.key)
+                    return True
+                if kind == SERVER_CALL and text and not block.is_finalized:
+                    self._add_server_arguments(text, block)
+                    return True
+            elif delta.__class__ is ThinkingDelta:
+                text = delta.thinking
+                if kind == THINKING and text:
+                    self._choice.reasoning(text, "text", block.key)
+                    return True
+            elif isinstance(delta, SignatureDelta):
+                if kind == THINKING:
+                    self._add_signature(block, delta.signature)
+                return kind == THINKING
+            return not text and kind != OPAQUE
+        if event.__class__ is BlockStop:
+            return self._stop_block(event.index)
+        if event.__class__ is BlockStart:
+            self._start_block(event.index, event.content_block)
+        elif event.__class__ is MessageStart:
             self._start_message(event.message)
-        elif isinstance(event, MessageDelta):
+        elif event.__class__ is MessageDelta:
             self._report_usage(event.usage)
             context = event.context_management
             fields = event.delta if context is None else {"context_management": context, **event.delta}
             self._read_end(fields, facts_of(fields))
-        elif isinstance(event, MessageStop):
+        elif event.__class__ is MessageStop:
             self._stop_message(event.metrics)
         return True
 
@@ -215,7 +195,7 @@ class AnthropicParser:
             if name and raw.get("type") is None:
                 raw["type"] = name.decode("utf-8", "replace")  # of a relay that has the event's name in SSE alone
             if raw.get("type") == "content_block_delta":
-                self._blocks.delta(raw)
+                self._read_delta(raw)
             else:
                 self.chunk(raw)
         elif name != b"ping":
@@ -230,11 +210,11 @@ class AnthropicParser:
         if event_type == "content_block_start":
             block = raw.get("content_block")
             if isinstance(block, dict):
-                self._blocks.start(normalize_index(raw.get("index")), block)
+                self._start_block(normalize_index(raw.get("index")), block)
             else:
                 self._sink.unknown(raw)
         elif event_type == "content_block_stop":
-            if not self._blocks.stop(normalize_index(raw.get("index"))):
+            if not self._stop_block(normalize_index(raw.get("index"))):
                 self._sink.unknown(raw)
         elif event_type == "ping":
             pass  # it shows nothing: other wires have it too
@@ -286,7 +266,7 @@ class AnthropicParser:
             if message_id is not None and message_id == previous_id:
                 self._report_usage(message.get("usage"))
                 return
-            self._blocks.restart()
+            self._restart()
             warning = f"message {message_id} started within message {previous_id}; both are kept"
             self._sink.warn("message_restarted", warning)
         self._sink.keep(size)
@@ -296,21 +276,21 @@ class AnthropicParser:
     def _stop_message(self, metrics: Any) -> None:
         if metrics:  # Bedrock's own count of the same tokens, kept in the raw usage
             self._report_usage({INVOCATION_METRICS: metrics})
-        self._blocks.end()
+        self.end()
         self._sink.terminate()
 
     def _complete_message(self, message: Json) -> None:
         """Read a message that was not streamed, or that repeats the blocks streamed before it."""
         message_id = as_text(message.get("id"))
-        if self._blocks.by_index and (message_id is None or message_id == self._message_id):
+        if self._by_index and (message_id is None or message_id == self._message_id):
             message = {**message, "content": None}
-        elif self._blocks.by_index:
+        elif self._by_index:
             self._start_message(message)
-            self._blocks.end()
+            self.end()
             self._sink.terminate()
             return
         self._read_message(message)
-        self._blocks.end()
+        self.end()
         self._sink.terminate()
 
     def _read_message(self, message: Json) -> None:
@@ -322,8 +302,8 @@ class AnthropicParser:
             content = [{"type": "text", "text": content}]
         for index, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict) and block:  # an empty one takes 200 times its memory as a block
-                self._blocks.start(index, block, is_complete=True)
-                self._blocks.stop(index)
+                self._start_block(index, block, is_complete=True)
+                self._stop_block(index)
             else:
                 self._sink.unknown(block)
         self._report_usage(message.get("usage"))
@@ -344,7 +324,7 @@ class AnthropicParser:
         reason = fields.get("stop_reason")
         if not is_reason(reason):
             return
-        self._blocks.end()
+        self.end()
         self._choice.finish(*read_finish_reason(reason, FINISH_REASONS))
 
     def _report_usage(self, usage: Any) -> None:

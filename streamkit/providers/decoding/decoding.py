@@ -223,7 +223,7 @@ def read_counts(fields: dict[str, Any], names: tuple[str, ...]) -> list[int | No
     counts: list[int | None] = []
     for name in names:
         count: Any = fields.get(name)
-        counts.append(count if count is None else as_integer(count))
+        counts.append(count if count is None or (count.__class__ is int and -1 < count < 2**63) else as_integer(count))
     return counts
 
 

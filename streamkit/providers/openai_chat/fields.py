@@ -41,6 +41,8 @@ from streamkit.providers.openai_chat.schema import (
 from streamkit.values.media import parse_data_url
 
 __all__ = [
+    "NO_CHOICE_FACTS",
+    "NO_FACTS",
     "ExtrasReader",
     "ResponseReader",
     "find_error",
@@ -56,26 +58,44 @@ _CODE_FIELDS = ("code", "error_code", "error_type")
 _NO_ERROR = (None, "", 0, "0", 200, "200")
 _response_facts = attrgetter(*RESPONSE_FIELDS)
 _choice_facts = attrgetter(*CHOICE_RESPONSE_FIELDS)
-_NO_FACTS, _NO_CHOICE_FACTS = _response_facts(Chunk()), _choice_facts(ChunkChoice())
+NO_FACTS, NO_CHOICE_FACTS = _response_facts(Chunk()), _choice_facts(ChunkChoice())
+
+
+#: Beside OpenAI's two: the tokens from the cache of DeepSeek and of Moonshot, and those of reasoning of other servers.
+_COUNT_FIELDS = "prompt_tokens", "completion_tokens", "prompt_cache_hit_tokens", "cached_tokens", "reasoning_tokens"
+#: The names of the tokens written to a cache, among the details of the prompt: OpenRouter's and Bedrock's, SAP's, those
+#: of DashScope's explicit cache (https://help.aliyun.com/en/model-studio/context-cache) and of new-api's relays.
+_CACHE_WRITE_FIELDS = (
+    "cache_write_tokens",
+    "cache_creation_tokens",
+    "cache_creation_input_tokens",
+    "cached_creation_tokens",
+)
+#: Of LiteLLM, with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364), and of Usage of
+#: snowflake.core.
+_RELAYED_CACHE_FIELDS = frozenset(
+    {"cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens"}
+)
 
 
 class ResponseReader:
-    """A reader of the fields of one response. It reports facts once, though chunks repeat them."""
+    """What a parser reads of the fields of a response. It reports facts once, though chunks repeat them.
+
+    ``ChatParser`` sets all attributes: it costs less than two constructors.
+    """
 
     __slots__ = ("_choice_facts", "_facts", "_filter_results", "_sink")
+    _sink: Sink
+    _facts: Any  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
+    _choice_facts: Any  # the same of CHOICE_RESPONSE_FIELDS and the last choice
+    _filter_results: dict[str, Any] | None  # once there are any
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._facts: Any = _NO_FACTS  # the values of RESPONSE_FIELDS in the last chunk that was searched for them
-        self._filter_results: dict[str, Any] = {}
-        self._choice_facts: Any = _NO_CHOICE_FACTS  # the same of CHOICE_RESPONSE_FIELDS and the last choice
-
-    def read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
+    def _read_extras(self, chunk: Chunk, raw: dict[str, Any]) -> None:
         """Report the usage in Groq's own field, and errors."""
         x_groq = chunk.x_groq
         if isinstance(x_groq, dict):
             if x_groq.get("usage") is not None:
-                self.emit_usage(x_groq["usage"])
+                self._emit_usage(x_groq["usage"])
             if x_groq.get("error"):
                 self._sink.fail(openai_stream_error(x_groq["error"]))
         if chunk.error:
@@ -83,30 +103,61 @@ class ResponseReader:
             is_text = isinstance(chunk.error, str) and any(raw.get(name) for name in _CODE_FIELDS)
             self._sink.fail(openai_stream_error(raw if is_text else chunk.error, chunk.status_code))
 
-    def emit_usage(self, raw: Any) -> None:
-        """Report the token counts of a ``usage`` object."""
-        usage = _parse_usage(raw)
-        if usage is not None:
-            self._sink.usage(usage)
+    def _emit_usage(self, raw: Any) -> None:
+        """Report the token counts of a ``usage`` object, by the field names of OpenAI and of the other servers.
 
-    def read_facts(self, chunk: Chunk) -> None:
+        ``completion_tokens`` includes the reasoning, unless the total shows that it is counted separately (xAI).
+        """
+        if not isinstance(raw, dict):
+            return
+        prompt, output, hits, cached, thinking = read_counts(raw, _COUNT_FIELDS)
+        if prompt is None and output is None:  # mlx-vlm (earendil-works/pi#2326)
+            prompt, output = as_integer(raw.get("input_tokens")), as_integer(raw.get("output_tokens"))
+        prompt_details, output_details = raw.get("prompt_tokens_details"), raw.get("completion_tokens_details")
+        cache_read = cache_write = reasoning = None
+        if isinstance(prompt_details, dict):
+            cache_read = as_integer(prompt_details.get("cached_tokens"))
+            for name in _CACHE_WRITE_FIELDS:
+                if name in prompt_details and not cache_write:
+                    count = as_integer(prompt_details[name])
+                    cache_write = cache_write if count is None else count
+        if cache_read is None:
+            cache_read = cached if hits is None else hits
+        if not _RELAYED_CACHE_FIELDS.isdisjoint(raw):
+            relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
+            relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
+            relayed_write = relayed_write or as_integer(raw.get("cache_write_input_tokens")) or 0
+            cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
+            if prompt is not None and prompt < relayed_read + relayed_write:
+                prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
+        if isinstance(output_details, dict):
+            reasoning = as_integer(output_details.get("reasoning_tokens"))
+        if reasoning is None:
+            reasoning = thinking
+        if reasoning and output is not None and prompt is not None:
+            if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
+                output += reasoning
+        self._sink.usage(Usage(prompt, output, reasoning, cache_read, cache_write, raw))
+
+    def _read_facts(self, chunk: Chunk) -> None:
         """Report facts about the response that are new: of its first chunk, and of those with a finish or usage."""
         values = _response_facts(chunk)
         if values != self._facts:
             self._facts = values
             self._keep_metadata(RESPONSE_FIELDS, values)
 
-    def read_choice_facts(self, choice: ChunkChoice) -> None:
+    def _read_choice_facts(self, choice: ChunkChoice) -> None:
         """Report facts about the response that a choice has, if they are new."""
         values = _choice_facts(choice)
         if values != self._choice_facts:
             self._choice_facts = values
             self._keep_metadata(CHOICE_RESPONSE_FIELDS, values)
 
-    def read_filter_results(self, results: Any) -> None:
+    def _read_filter_results(self, results: Any) -> None:
         """Report what Azure's filters found in the response so far: of each filter the last result."""
-        if isinstance(results, dict) and any(self._filter_results.get(name) != results[name] for name in results):
-            self._filter_results = {**self._filter_results, **results}
+        known = self._filter_results or {}
+        if isinstance(results, dict) and any(known.get(name) != results[name] for name in results):
+            self._filter_results = {**known, **results}
             self._sink.add_response_metadata({"content_filter_results": self._filter_results})
 
     def _keep_metadata(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
@@ -114,7 +165,7 @@ class ResponseReader:
         if facts:
             self._sink.add_response_metadata(facts)
 
-    def read_without_choices(self, chunk: Chunk, raw: Any) -> bool:
+    def _read_without_choices(self, chunk: Chunk, raw: Any) -> bool:
         """Return True if a chunk without choices is one of this wire; report any other one."""
         if chunk.choices is not None or (isinstance(chunk.object, str) and chunk.object.startswith("chat.completion")):
             self._sink.heartbeat()
@@ -167,62 +218,6 @@ def plain_chunk(raw: Any) -> Any:
         return raw if isinstance(raw, dict) else read_json(raw)
     except (ValueError, RecursionError):
         return excerpt(raw)
-
-
-# ---------------------------------------------------------------- usage
-
-#: Beside OpenAI's two: the tokens from the cache of DeepSeek and of Moonshot, and those of reasoning of other servers.
-_COUNT_FIELDS = "prompt_tokens", "completion_tokens", "prompt_cache_hit_tokens", "cached_tokens", "reasoning_tokens"
-#: The names of the tokens written to a cache, among the details of the prompt: OpenRouter's and Bedrock's, SAP's, those
-#: of DashScope's explicit cache (https://help.aliyun.com/en/model-studio/context-cache) and of new-api's relays.
-_CACHE_WRITE_FIELDS = (
-    "cache_write_tokens",
-    "cache_creation_tokens",
-    "cache_creation_input_tokens",
-    "cached_creation_tokens",
-)
-#: Of LiteLLM, with a cached_tokens of 0 in streams (BerriAI/litellm#11789, BerriAI/litellm#11364), and of Usage of
-#: snowflake.core.
-_RELAYED_CACHE_FIELDS = frozenset(
-    {"cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens"}
-)
-
-
-def _parse_usage(raw: Any) -> Usage | None:
-    """Return the token counts of a ``usage`` object, by the field names of OpenAI and of the other servers.
-
-    ``completion_tokens`` includes the reasoning, unless the total shows that it is counted separately (xAI).
-    """
-    if not isinstance(raw, dict):
-        return None
-    prompt, output, hits, cached, thinking = read_counts(raw, _COUNT_FIELDS)
-    if prompt is None and output is None:  # mlx-vlm (earendil-works/pi#2326)
-        prompt, output = as_integer(raw.get("input_tokens")), as_integer(raw.get("output_tokens"))
-    prompt_details, output_details = raw.get("prompt_tokens_details"), raw.get("completion_tokens_details")
-    cache_read = cache_write = reasoning = None
-    if isinstance(prompt_details, dict):
-        cache_read = as_integer(prompt_details.get("cached_tokens"))
-        for name in _CACHE_WRITE_FIELDS:
-            if name in prompt_details and not cache_write:
-                count = as_integer(prompt_details[name])
-                cache_write = cache_write if count is None else count
-    if cache_read is None:
-        cache_read = cached if hits is None else hits
-    if not _RELAYED_CACHE_FIELDS.isdisjoint(raw):
-        relayed_read = as_integer(raw.get("cache_read_input_tokens")) or 0
-        relayed_write = as_integer(raw.get("cache_creation_input_tokens")) or 0
-        relayed_write = relayed_write or as_integer(raw.get("cache_write_input_tokens")) or 0
-        cache_read, cache_write = relayed_read or cache_read, relayed_write or cache_write
-        if prompt is not None and prompt < relayed_read + relayed_write:
-            prompt += relayed_read + relayed_write  # they were not counted (BerriAI/litellm#10240)
-    if isinstance(output_details, dict):
-        reasoning = as_integer(output_details.get("reasoning_tokens"))
-    if reasoning is None:
-        reasoning = thinking
-    if reasoning and output is not None and prompt is not None:
-        if as_integer(raw.get("total_tokens")) == prompt + output + reasoning:
-            output += reasoning
-    return Usage(prompt, output, reasoning, cache_read, cache_write, raw)
 
 
 # ---------------------------------------------------------------- rare fields

@@ -34,6 +34,8 @@ from streamkit.providers.openai_chat.content_blocks import (
 )
 from streamkit.providers.openai_chat.dialects import ChatDialect
 from streamkit.providers.openai_chat.fields import (
+    NO_CHOICE_FACTS,
+    NO_FACTS,
     ExtrasReader,
     ResponseReader,
     find_error,
@@ -72,7 +74,7 @@ def create_parser(sink: Sink, traits: Traits) -> ChatParser:
     return ChatParser(sink, has_message_lists=isinstance(traits, ChatDialect) and traits.stream.message_lists)
 
 
-class ChatParser:
+class ChatParser(ResponseReader):
     """A parser of one Chat Completions stream."""
 
     __slots__ = (
@@ -84,8 +86,6 @@ class ChatParser:
         "_messages",
         "_other_forms",
         "_plain",
-        "_response",
-        "_sink",
         "_streamed",
     )
 
@@ -97,7 +97,7 @@ class ChatParser:
         self._choice_sink = sink.choice(0)
         self._plain: PlainChunk | None = None  # the last frame, if it had this form
         self._is_identified = False  # the sink has the response's id and model
-        self._response = ResponseReader(sink)
+        self._facts, self._choice_facts, self._filter_results = NO_FACTS, NO_CHOICE_FACTS, None
         self._extras: ExtrasReader | None = None  # created at the first rare field
         self._messages = MessageListReader(sink) if has_message_lists else None
         self._other_forms: OtherForms | None = None  # created at the first chunk that is not of the plain form
@@ -246,17 +246,17 @@ class ChatParser:
                 else:
                     self._read_choices(next(n for n, other in enumerate(choices) if other is choice), chunk, raw)
                     break
-        elif not self._response.read_without_choices(chunk, raw):
+        elif not self._read_without_choices(chunk, raw):
             return
         if chunk.usage is not None:
-            self._response.emit_usage(chunk.usage)
-            self._response.read_facts(chunk)
+            self._emit_usage(chunk.usage)
+            self._read_facts(chunk)
         if chunk.citations is not None or chunk.search_results is not None:
             self._extras_reader().read_sources(self._choice_sink, chunk.search_results, chunk.citations)
         if chunk.x_groq is not None:
-            self._response.read_facts(chunk)
+            self._read_facts(chunk)
             if chunk.x_groq.usage is not None:
-                self._response.emit_usage(chunk.x_groq.usage)
+                self._emit_usage(chunk.x_groq.usage)
 
     def _read_rare(self, raw: dict[str, Any]) -> None:
         """Read a chunk with rare or unknown fields, given as plain data."""
@@ -271,7 +271,7 @@ class ChatParser:
         if error is not None and not choices:
             self._sink.fail(error)
             return
-        if not choices and not self._response.read_without_choices(chunk, raw):
+        if not choices and not self._read_without_choices(chunk, raw):
             return
         if chunk.error is None:
             report_other_fields(self._sink, raw)
@@ -280,8 +280,8 @@ class ChatParser:
         if choices:
             self._read_choices(0, chunk, raw)
         if chunk.usage is not None:
-            self._response.emit_usage(chunk.usage)
-        self._response.read_facts(chunk)
+            self._emit_usage(chunk.usage)
+        self._read_facts(chunk)
         if chunk.citations is not None or chunk.search_results is not None:
             self._extras_reader().read_sources(self._choice_sink, chunk.search_results, chunk.citations)
         if chunk.prompt_filter_results or chunk.prompt_annotations:
@@ -289,7 +289,7 @@ class ChatParser:
             self._sink.add_response_metadata({"prompt_filter_results": results})
             self._extras_reader().read_prompt_filters(results)
         if chunk.x_groq is not None or chunk.error is not None:
-            self._response.read_extras(chunk, raw)
+            self._read_extras(chunk, raw)
         if error is None and chunk.error is None:
             choice_errors = [choice.error for choice in choices or () if choice.error]
             error = openai_stream_error(choice_errors[0]) if choice_errors else None
@@ -306,7 +306,7 @@ class ChatParser:
     def _identify(self, chunk: Chunk) -> None:
         if self._has_deltas is None and chunk.choices:
             self._has_deltas = chunk.choices[0].delta is not None
-        self._response.read_facts(chunk)
+        self._read_facts(chunk)
         # Azure's first chunk has an empty id and model; they come with the first choice.
         response_id, model = as_text(chunk.id), as_text(chunk.model)
         self._sink.identify(response_id, model, start_facts(chunk))
@@ -381,17 +381,17 @@ class ChatParser:
         if is_reason(choice.finish_reason):
             raw, reason = read_finish_reason(choice.finish_reason, FINISH_REASONS)
             choice_sink.finish(raw, reason)
-            self._response.read_facts(chunk)
+            self._read_facts(chunk)
             if reason == "content_filter":
                 action = "stopped the response"
         if index == 0:
-            self._response.read_choice_facts(choice)
+            self._read_choice_facts(choice)
         if choice.content_filter_results:
             self._extras_reader().read_filters(choice.content_filter_results, action)
             if index == 0:
-                self._response.read_filter_results(choice.content_filter_results)
+                self._read_filter_results(choice.content_filter_results)
         if choice.usage is not None:
-            self._response.emit_usage(choice.usage)
+            self._emit_usage(choice.usage)
 
     def _read_texts(self, choice_sink: ChoiceSink, delta: Delta) -> None:
         read_reasoning(choice_sink, delta)

@@ -19,10 +19,9 @@ from typing import Any
 from streamkit.calls import StreamError
 from streamkit.events import NormalizedToolChunk
 from streamkit.json_text import json_size
-from streamkit.providers.contract.sink import ChoiceSink, Sink
+from streamkit.providers.contract.sink import ChoiceSink
 from streamkit.providers.decoding.decoding import as_text, compact_json, read_json, report_unknown_fields
 from streamkit.providers.openai_responses.client_items import ClientItemReader, is_client_item
-from streamkit.providers.openai_responses.item_index import OutputItemIndex
 from streamkit.providers.openai_responses.output_items import (
     OutputItem,
     RepeatedStart,
@@ -59,23 +58,12 @@ _TEXT_ITEMS = ("message", "reasoning")
 _UNFINISHED_STATUSES = ("in_progress", "incomplete")
 
 
-class ItemReader:
-    """A reader that reports items to a sink.
+class ItemReader(TextReader):
+    """What a parser reads of items. ``ResponsesParser`` sets all attributes: it costs less than two constructors."""
 
-    Attributes:
-        index: the items so far.
-        texts: the reader of texts.
-    """
-
-    __slots__ = ("_choice", "_client_reader", "_server_reader", "_sink", "index", "texts")
-
-    def __init__(self, sink: Sink, choice: ChoiceSink) -> None:
-        self._sink = sink
-        self._choice = choice
-        self.index: OutputItemIndex = OutputItemIndex(sink)
-        self.texts: TextReader = TextReader(sink, choice, self.index)
-        self._server_reader: _ServerToolReader | None = None  # made for the first of its items, as is the next
-        self._client_reader: ClientItemReader | None = None
+    __slots__ = ("_client_reader", "_server_reader")
+    _server_reader: _ServerToolReader | None  # made for the first of its items, as is the next
+    _client_reader: ClientItemReader | None
 
     @property
     def _server_tools(self) -> _ServerToolReader:
@@ -91,23 +79,23 @@ class ItemReader:
 
     # ------------------------------------------------------------ items
 
-    def start_item(self, raw: Json, index: Any) -> None:
+    def _start_item(self, raw: Json, index: Any) -> None:
         """Read ``response.output_item.added``."""
-        item = self.index.find_same(raw)
+        item = self._index.find_same(raw)
         if item is None or (as_position(index) != item.index and self._differs(item, raw)):
             self._start(raw, index)
             return
         item.is_repeated = True
         self._sink.warn("item_repeated", f"item {raw.get('id')!r} started twice; the second start was ignored")
-        self.index.add_position(item, index)
-        self.index.clear_current()
+        self._index.add_position(item, index)
+        self._index.clear_current()
         if item.is_done and as_position(index) != item.index:
             self._sink.keep(json_size(raw))
             item.repeated_start = RepeatedStart(raw, index)
 
-    def end_item(self, raw: Json, index: Any) -> None:
+    def _end_item(self, raw: Json, index: Any) -> None:
         """Read ``response.output_item.done``."""
-        item = self.index.find_ended(raw, index)
+        item = self._index.find_ended(raw, index)
         if item is not None and item.is_done and as_position(index) != item.index:
             if self._differs(item, raw):
                 item = None
@@ -117,7 +105,7 @@ class ItemReader:
         item = item or self._start(raw, index)
         self._read_snapshot(item, raw, is_ended=raw.get("status") not in _UNFINISHED_STATUSES)
 
-    def read_final_output(self, output: Any, *, is_completed: bool) -> None:
+    def _read_final_output(self, output: Any, *, is_completed: bool) -> None:
         """Read the final output of a response, then finalize the items that never ended.
 
         Args:
@@ -125,7 +113,7 @@ class ItemReader:
             is_completed: the response is complete, so an item without a status is.
         """
         items = [raw for raw in output if isinstance(raw, dict)] if isinstance(output, list) else []
-        for raw, match in zip(items, self.index.match_output(items), strict=True):
+        for raw, match in zip(items, self._index.match_output(items), strict=True):
             if match is None and not item_type(raw):  # nothing refers to it; an item would take 40 times its bytes
                 if raw:
                     self._choice.provider_block(raw)
@@ -134,7 +122,7 @@ class ItemReader:
             is_ended = status == "completed" or (is_completed and status is None)
             item = match
             if item is None:
-                item = self.index.find_same(raw)
+                item = self._index.find_same(raw)
                 if item is None or self._differs(item, raw):
                     item = self._start(raw, None)
                 elif not item.is_repeated:
@@ -144,16 +132,16 @@ class ItemReader:
             self._read_snapshot(item, raw, is_ended=is_ended, is_in_output=True)
         if self._client_reader is not None:
             self._client_reader.report_shell_calls()
-        for item in self.index.items:
+        for item in self._index.items:
             if not item.is_done:
                 self._finalize_unfinished(item)
 
     def _start(self, raw: Json, index: Any) -> OutputItem:
-        self.index.clear_current()
+        self._index.clear_current()
         kind = item_type(raw)
         if self._client_reader is not None:
             self._client_reader.report_shell_calls(kind)
-        item = self.index.add(kind, raw.get("id"), raw.get("call_id"), index)
+        item = self._index.add(kind, raw.get("id"), raw.get("call_id"), index)
         if kind in CALL_ARGUMENT_FIELDS:
             item.initial_arguments = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[kind]))
             if item.initial_arguments:
@@ -170,7 +158,7 @@ class ItemReader:
                 )
             )
         elif kind in _TEXT_ITEMS:
-            self.texts.start(item, raw)
+            self._start_texts(item, raw)
         elif kind == "tool_search_call" and "execution" not in raw:
             self._keep_raw(item, raw)  # it is decided at its end who searches
         elif runs_on_server(raw):
@@ -191,7 +179,7 @@ class ItemReader:
             name, text = as_text(raw.get("name")), self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[item.type]))
             known = item.arguments or item.initial_arguments
             return bool((name and item.name and name != item.name) or (text and known and text != known))
-        return item.type in _TEXT_ITEMS and item.is_done and self.texts.differs(item, raw)
+        return item.type in _TEXT_ITEMS and item.is_done and self._has_other_texts(item, raw)
 
     def _start_again(self, item: OutputItem, repeated: RepeatedStart) -> OutputItem:
         """Start the item of a repeated start, which is another one after all."""
@@ -207,10 +195,10 @@ class ItemReader:
             is_ended: nothing of it follows.
             is_in_output: it is in the final output, whose order counts, not the order in which the items began.
         """
-        self.index.clear_current()
+        self._index.clear_current()
         is_first = not item.is_done
         if is_first:
-            self.index.close(item)
+            self._index.close(item)
         field = CALL_ARGUMENT_FIELDS.get(item.type)
         if field is not None:
             if is_first:
@@ -219,7 +207,7 @@ class ItemReader:
             if is_ended:
                 self._choice.end_block(item.key)
         elif item.type in _TEXT_ITEMS:
-            self.texts.read_snapshot(item, raw, is_first=is_first)
+            self._read_texts(item, raw, is_first=is_first)
         elif not is_first:
             return
         elif item.type in SERVER_RESULT_ITEMS:
@@ -233,7 +221,7 @@ class ItemReader:
             self._sink.keep(json_size(raw))
             self._client_items.keep_shell_call(item, raw)
             if not is_in_output:
-                self._client_items.report_shell_calls(self.index.items[-1].type)
+                self._client_items.report_shell_calls(self._index.items[-1].type)
         elif is_client_item(raw) or item.type in CLIENT_ITEM_FIELDS:
             self._client_items.complete(item, raw, is_ended=is_ended)
         elif item.type in ("compaction", "compaction_summary"):
@@ -243,7 +231,7 @@ class ItemReader:
 
     def _finalize_unfinished(self, item: OutputItem) -> None:
         """Emit the initial content of an item of which no snapshot came before the response ended."""
-        self.texts.finalize_unfinished(item)
+        self._finalize_texts(item)
         if item.type in CALL_ARGUMENT_FIELDS:
             self._replace_arguments(item, item.initial_arguments)
         elif item.type == "shell_call" and item.raw is not None:
@@ -257,9 +245,9 @@ class ItemReader:
 
     # ------------------------------------------------------------ calls
 
-    def read_call_delta(self, event: ResponseStreamEvent, text: str) -> None:
+    def _read_call_delta(self, event: ResponseStreamEvent, text: str) -> None:
         """Read an argument delta of a call that is not the current one."""
-        item = self.index.find(CALL_ARGUMENT_FIELDS, event.item_id, event.output_index)
+        item = self._index.find(CALL_ARGUMENT_FIELDS, event.item_id, event.output_index)
         if item is None:  # the accumulator assigns the delta, or warns
             key = ("item", as_text(event.item_id) or as_text(event.output_index))
             self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=key))
@@ -273,13 +261,13 @@ class ItemReader:
             item = self._start_again(item, repeated)
         item.has_arguments, item.initial_arguments = True, ""
         self._choice.tool(NormalizedToolChunk("delta", arguments_delta=text, key=item.key))
-        if event.item_id.__class__ is str and self.index.find_by_id(event.item_id) is item:
-            self.index.set_current(event.type, event.item_id, None, item.key)
+        if event.item_id.__class__ is str and self._index.find_by_id(event.item_id) is item:
+            self._index.set_current(event.type, event.item_id, None, item.key)
 
-    def read_call_done(self, raw: Json) -> None:
+    def _read_call_done(self, raw: Json) -> None:
         """Read an event of ``CALL_DONE_EVENTS``."""
         kind = CALL_DONE_EVENTS[raw["type"]]
-        item = self.index.find(CALL_ARGUMENT_FIELDS, raw.get("item_id"), raw.get("output_index"))
+        item = self._index.find(CALL_ARGUMENT_FIELDS, raw.get("item_id"), raw.get("output_index"))
         text = self._arguments_text(raw.get(CALL_ARGUMENT_FIELDS[kind]))
         if item is None:
             if as_text(raw.get("name")) is None:
@@ -296,7 +284,7 @@ class ItemReader:
         call_id = None
         if item.call_id is None:
             call_id = as_text(raw.get("call_id")) or item.id  # the only id under which its result can be sent back
-            self.index.set_call_id(item, call_id)
+            self._index.set_call_id(item, call_id)
         name = as_text(raw.get("name")) if item.name is None else None
         item.name = item.name or name
         metadata = _call_metadata(raw)
@@ -328,15 +316,15 @@ class ItemReader:
 
     # ------------------------------------------------------------ server tools
 
-    def read_server_arguments(self, raw: Json) -> None:
+    def _read_server_arguments(self, raw: Json) -> None:
         """Read the arguments of a server tool, which come before it runs."""
-        item = self.index.find(SERVER_TOOL_ITEMS, raw.get("item_id"), raw.get("output_index"))
+        item = self._index.find(SERVER_TOOL_ITEMS, raw.get("item_id"), raw.get("output_index"))
         if item is not None and item.server_id is not None:
             self._server_tools.emit_arguments(item, raw.get(SERVER_ARGUMENT_EVENTS[raw["type"]]))
 
-    def read_server_delta(self, event: ResponseStreamEvent, text: str, types: Collection[str]) -> bool:
+    def _read_server_delta(self, event: ResponseStreamEvent, text: str, types: Collection[str]) -> bool:
         """Read the next text of a server tool's arguments; return False if it belongs to no item."""
-        item = self.index.find(types, event.item_id, event.output_index)
+        item = self._index.find(types, event.item_id, event.output_index)
         if item is None:
             return False
         if item.server_id is not None:
@@ -345,25 +333,25 @@ class ItemReader:
             self._sink.heartbeat()
         return True
 
-    def read_patch_delta(self, raw: Json) -> None:
+    def _read_patch_delta(self, raw: Json) -> None:
         """Read the next text of a patch that the client is asked to apply."""
         report_unknown_fields(self._sink, raw, KNOWN_DELTA_FIELDS)
-        item = self.index.find(("apply_patch_call",), raw.get("item_id"), raw.get("output_index"))
+        item = self._index.find(("apply_patch_call",), raw.get("item_id"), raw.get("output_index"))
         delta = raw.get("delta")
         if item is None or not isinstance(delta, str):
             self._sink.unknown(raw)
         elif delta:
             self._client_items.add_patch(item, delta)
 
-    def read_shell_output(self, raw: Json) -> None:
+    def _read_shell_output(self, raw: Json) -> None:
         """Read the next output of a shell that the provider runs. It is emitted; the complete item is kept."""
-        item = self.index.find(("shell_call_output",), raw.get("item_id"), raw.get("output_index"))
+        item = self._index.find(("shell_call_output",), raw.get("item_id"), raw.get("output_index"))
         fields: Json = {name: raw[name] for name in ("delta", "command_index") if name in raw}
         self._server_tools.emit_partial_output(item, fields)
 
-    def read_partial_image(self, raw: Json) -> None:
+    def _read_partial_image(self, raw: Json) -> None:
         """Read an unfinished image. It is emitted, but not kept."""
-        item = self.index.find(("image_generation_call",), raw.get("item_id"), raw.get("output_index"))
+        item = self._index.find(("image_generation_call",), raw.get("item_id"), raw.get("output_index"))
         fields = {
             name: value for name, value in raw.items() if name.startswith("partial_image") or name == "output_format"
         }

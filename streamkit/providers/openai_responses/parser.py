@@ -29,6 +29,7 @@ from streamkit.providers.decoding.decoding import (
 )
 from streamkit.providers.decoding.log_probabilities import read_log_probabilities
 from streamkit.providers.decoding.openai_errors import openai_stream_error
+from streamkit.providers.openai_responses.item_index import OutputItemIndex
 from streamkit.providers.openai_responses.item_reader import CALL_DONE_EVENTS, SERVER_ARGUMENT_EVENTS, ItemReader
 from streamkit.providers.openai_responses.schema import (
     DECODER,
@@ -65,19 +66,20 @@ def create_parser(sink: Sink, traits: Traits) -> ResponsesParser:
     return ResponsesParser(sink)
 
 
-class ResponsesParser:
+class ResponsesParser(ItemReader):
     """A parser of one Responses stream, or of a response that was not streamed."""
 
-    __slots__ = ("_choice", "_error_message", "_facts", "_index", "_is_identified", "_items", "_sink")
+    __slots__ = ("_error_message", "_facts", "_is_identified")
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._choice = sink.choice(0)
-        self._items = ItemReader(sink, self._choice)
-        self._index = self._items.index
+        self._index = OutputItemIndex(sink)
+        self._server_reader = self._client_reader = None
         self._error_message: str | None = None  # of the error that was reported
         self._is_identified = False
         self._facts: Json | None = None  # the facts about the response that were reported last
+        sink.join_with(self._join_parts)
 
     def frame(self, name: bytes, data: bytes) -> None:
         """Parse one SSE event."""
@@ -119,7 +121,7 @@ class ResponsesParser:
 
     def end(self) -> None:
         """Finalize the items that never ended."""
-        self._items.read_final_output(None, is_completed=True)
+        self._read_final_output(None, is_completed=True)
 
     def chunk(self, data: dict[str, Any]) -> None:
         """Parse one event given as a dict, or a complete response."""
@@ -146,12 +148,12 @@ class ResponsesParser:
         elif not text:
             self._sink.heartbeat()  # BerriAI/litellm#39288
         elif server_types is not None:
-            if not self._items.read_server_delta(event, text, server_types):
+            if not self._read_server_delta(event, text, server_types):
                 self._sink.unknown(_to_plain(source))
         elif event.type in _CALL_DELTA_EVENTS:
-            self._items.read_call_delta(event, text)
+            self._read_call_delta(event, text)
         else:
-            self._items.texts.read_delta(TEXT_DELTA_EVENTS[event.type], event, text)
+            self._read_text_delta(TEXT_DELTA_EVENTS[event.type], event, text)
 
     # ------------------------------------------------------------ frames that are not a plain delta
 
@@ -186,7 +188,7 @@ class ResponsesParser:
         elif name == b"error":  # text of a relay
             self._fail(excerpt(data))
         elif data.strip() == b"[DONE]":  # servers that implement Chat Completions as well end every stream so
-            self._items.read_final_output(None, is_completed=True)
+            self._read_final_output(None, is_completed=True)
             self._sink.terminate()
         elif data.strip():  # not "data:" alone, which some gateways send to keep the connection
             self._sink.fail(frame_error(error, data))
@@ -196,9 +198,9 @@ class ResponsesParser:
         if not isinstance(item, dict):
             self._sink.unknown(raw)
         elif raw["type"] == "response.output_item.added":
-            self._items.start_item(item, raw.get("output_index"))
+            self._start_item(item, raw.get("output_index"))
         else:
-            self._items.end_item(item, raw.get("output_index"))
+            self._end_item(item, raw.get("output_index"))
 
     def _read_error(self, raw: Json) -> None:
         error = raw.get("error") or {name: value for name, value in raw.items() if name != "type"}
@@ -250,7 +252,7 @@ class ResponsesParser:
             status = event_status
         if status in ("in_progress", "queued"):  # the first body of a background response
             return
-        self._items.read_final_output(response.get("output"), is_completed=status in (None, "completed"))
+        self._read_final_output(response.get("output"), is_completed=status in (None, "completed"))
         self._emit_usage(response.get("usage"))
         if status in ("failed", "cancelled"):
             if response.get("error") or self._error_message is None:
@@ -304,18 +306,18 @@ class ResponsesParser:
 _READERS: dict[str, Callable[[ResponsesParser, Json], None]] = {
     **dict.fromkeys(("response.created", "response.in_progress", "response.queued"), ResponsesParser._start_response),
     **dict.fromkeys(("response.output_item.added", "response.output_item.done"), ResponsesParser._read_item),
-    "response.content_part.added": lambda parser, raw: parser._items.texts.start_part(raw),
-    "response.content_part.done": lambda parser, raw: parser._items.texts.end_part(raw),
-    "response.reasoning_summary_part.added": lambda parser, raw: parser._items.texts.start_part(raw),
-    "response.reasoning_summary_part.done": lambda parser, raw: parser._items.texts.end_part(raw),
-    "response.output_text.annotation.added": lambda parser, raw: parser._items.texts.read_annotation(raw),
-    "response.output_text_annotation.added": lambda parser, raw: parser._items.texts.read_annotation(raw),
-    **dict.fromkeys(TEXT_DONE_EVENTS, lambda parser, raw: parser._items.texts.read_done(raw)),
-    **dict.fromkeys(CALL_DONE_EVENTS, lambda parser, raw: parser._items.read_call_done(raw)),
-    **dict.fromkeys(SERVER_ARGUMENT_EVENTS, lambda parser, raw: parser._items.read_server_arguments(raw)),
-    "response.apply_patch_call_operation_diff.delta": lambda parser, raw: parser._items.read_patch_delta(raw),
-    "response.shell_call_output_content.delta": lambda parser, raw: parser._items.read_shell_output(raw),
-    "response.image_generation_call.partial_image": lambda parser, raw: parser._items.read_partial_image(raw),
+    "response.content_part.added": ResponsesParser._start_part,
+    "response.content_part.done": ResponsesParser._end_part,
+    "response.reasoning_summary_part.added": ResponsesParser._start_part,
+    "response.reasoning_summary_part.done": ResponsesParser._end_part,
+    "response.output_text.annotation.added": ResponsesParser._read_annotation,
+    "response.output_text_annotation.added": ResponsesParser._read_annotation,
+    **dict.fromkeys(TEXT_DONE_EVENTS, ResponsesParser._read_text_done),
+    **dict.fromkeys(CALL_DONE_EVENTS, ResponsesParser._read_call_done),
+    **dict.fromkeys(SERVER_ARGUMENT_EVENTS, ResponsesParser._read_server_arguments),
+    "response.apply_patch_call_operation_diff.delta": ResponsesParser._read_patch_delta,
+    "response.shell_call_output_content.delta": ResponsesParser._read_shell_output,
+    "response.image_generation_call.partial_image": ResponsesParser._read_partial_image,
     **dict.fromkeys((*PROGRESS_EVENTS, "response.keepalive"), lambda parser, raw: parser._sink.heartbeat()),
     **dict.fromkeys(END_STATUSES, ResponsesParser._read_end),
     "error": ResponsesParser._read_error,

@@ -47,19 +47,16 @@ _LISTS: dict[str, tuple[tuple[PartKind, str], ...]] = {
 
 
 class TextReader:
-    """A reader that reports the texts of items to a sink."""
+    """What a parser reads of the texts of items. ``ResponsesParser`` sets all attributes."""
 
-    __slots__ = ("_choice", "_items", "_sink")
-
-    def __init__(self, sink: Sink, choice: ChoiceSink, items: OutputItemIndex) -> None:
-        self._sink = sink
-        self._choice = choice
-        self._items = items
-        sink.join_with(self.join_parts)
+    __slots__ = ("_choice", "_index", "_sink")
+    _sink: Sink
+    _choice: ChoiceSink
+    _index: OutputItemIndex  # the items so far
 
     # ------------------------------------------------------------ items
 
-    def start(self, item: OutputItem, raw: Json) -> None:
+    def _start_texts(self, item: OutputItem, raw: Json) -> None:
         """Start a message or reasoning. Text in its first event counts only if none follows."""
         if item.type == "message":
             item.sent_id, item.phase, item.agent = as_text(raw.get("id")), raw.get("phase"), raw.get("agent")
@@ -72,7 +69,7 @@ class TextReader:
                 if part_kind is not None and entry:
                     self._store_initial_text(self._get_part(item, part_kind, index), entry)
 
-    def read_snapshot(self, item: OutputItem, raw: Json, *, is_first: bool) -> None:
+    def _read_texts(self, item: OutputItem, raw: Json, *, is_first: bool) -> None:
         """Read a snapshot of a message or of reasoning; ``is_first``: there was none before."""
         if item.type == "message":
             if is_first:
@@ -101,14 +98,14 @@ class TextReader:
             self._choice.end_block(part.key)
         item.open_parts.clear()
 
-    def finalize_unfinished(self, item: OutputItem) -> None:
+    def _finalize_texts(self, item: OutputItem) -> None:
         """Emit the initial texts of an item that has no snapshot and will get none."""
         for part in item.parts:
             if part.initial_text and not part.streamed:
                 part.streamed.append(part.initial_text)
                 self._emit_text(part, part.initial_text)
 
-    def differs(self, item: OutputItem, raw: Json) -> bool:
+    def _has_other_texts(self, item: OutputItem, raw: Json) -> bool:
         """Return True if an item with the id of a complete one has a text that the complete one has not."""
         default: PartKind = "text" if item.type == "message" else "summary"
         for index, entry in enumerate(_to_entries(raw.get("content" if default == "text" else "summary"))):
@@ -119,14 +116,14 @@ class TextReader:
                 return True
         return False
 
-    def join_parts(self) -> int:
+    def _join_parts(self) -> int:
         """Join the short parts of the current text; return their number."""
-        part = self._items.current_part
+        part = self._index.current_part
         return part.join_parts() if part is not None else 0
 
     # ------------------------------------------------------------ parts
 
-    def read_delta(self, kind: PartKind, event: ResponseStreamEvent, text: str) -> None:
+    def _read_text_delta(self, kind: PartKind, event: ResponseStreamEvent, text: str) -> None:
         """Read a delta of a part that is not the current one."""
         item = self._find_or_start_item(kind, event.item_id, event.output_index)
         index = event.summary_index if kind == "summary" else event.content_index
@@ -135,36 +132,36 @@ class TextReader:
             if item.repeated_start.matches(part.key, part.text, text):
                 self._sink.heartbeat()
                 return
-            part = self._get_part(self._start_again(item), kind, index)
+            part = self._get_part(self._start_item_again(item), kind, index)
         part.streamed.append(text)
         part.join_parts()
         self._emit_text(part, text)
         if event.item_id.__class__ is str and event.item_id == item.id:
             part.last_index = index
-            self._items.set_current(event.type, item.id, part, part.key)
+            self._index.set_current(event.type, item.id, part, part.key)
 
-    def read_done(self, raw: Json) -> None:
+    def _read_text_done(self, raw: Json) -> None:
         """Read an event with the complete text of a part."""
         kind, field = TEXT_DONE_EVENTS[raw["type"]]
         text = raw.get(field)
         part = self._find_part(kind, raw)
         if part.item.repeated_start is not None and isinstance(text, str) and text != part.text:
-            part = self._get_part(self._start_again(part.item), kind, raw.get(_INDEX_FIELDS[kind]))
+            part = self._get_part(self._start_item_again(part.item), kind, raw.get(_INDEX_FIELDS[kind]))
         self._complete_text(part, text)
 
-    def start_part(self, raw: Json) -> None:
+    def _start_part(self, raw: Json) -> None:
         """Read ``response.content_part.added`` or ``response.reasoning_summary_part.added``."""
         part = self._part_of_event(raw)
         if part is not None:
             self._store_initial_text(part, raw["part"])
 
-    def end_part(self, raw: Json) -> None:
+    def _end_part(self, raw: Json) -> None:
         """Read ``response.content_part.done`` or ``response.reasoning_summary_part.done``."""
         part = self._part_of_event(raw)
         if part is not None:
             self._read_part_snapshot(part, raw["part"])
             return
-        item = self._items.find(("message", "reasoning"), raw.get("item_id"), raw.get("output_index"))
+        item = self._index.find(("message", "reasoning"), raw.get("item_id"), raw.get("output_index"))
         index = raw.get("content_index")
         position = as_position(index)
         if item is not None and position is not None:
@@ -172,7 +169,7 @@ class TextReader:
             self._sink.keep(PART_SIZE)
         self._sink.unknown(raw)
 
-    def read_annotation(self, raw: Json) -> None:
+    def _read_annotation(self, raw: Json) -> None:
         """Read ``response.output_text.annotation.added``."""
         item = self._find_or_start_item("text", raw.get("item_id"), raw.get("output_index"))
         self._emit_citations(self._get_part(item, "text", raw.get("content_index")), [raw.get("annotation")])
@@ -182,7 +179,7 @@ class TextReader:
         kind = _part_kind(raw.get("part"), "text")
         if kind is None:
             return None
-        item = self._items.find_by_id(raw.get("item_id")) if kind == "text" else None
+        item = self._index.find_by_id(raw.get("item_id")) if kind == "text" else None
         if item is not None and item.type == "reasoning":
             kind = "reasoning"
         if item is None or item.type != _ITEM_TYPES[kind]:
@@ -191,25 +188,25 @@ class TextReader:
 
     def _find_part(self, kind: PartKind, raw: Json) -> ContentPart:
         """Return the part that an event belongs to, mostly the one that received the last delta."""
-        index, item_id, part = raw.get(_INDEX_FIELDS[kind]), raw.get("item_id"), self._items.current_part
+        index, item_id, part = raw.get(_INDEX_FIELDS[kind]), raw.get("item_id"), self._index.current_part
         if part is not None and part.kind == kind and index.__class__ is int and index == part.last_index:
-            if item_id == self._items.current_id:
+            if item_id == self._index.current_id:
                 return part
         return self._get_part(self._find_or_start_item(kind, item_id, raw.get("output_index")), kind, index)
 
     def _find_or_start_item(self, kind: PartKind, item_id: Any, index: Any) -> OutputItem:
-        item = self._items.find((_ITEM_TYPES[kind],), item_id, index)
+        item = self._index.find((_ITEM_TYPES[kind],), item_id, index)
         if item is None:  # no event started it
-            item = self._items.add(_ITEM_TYPES[kind], item_id, None, index)
-            self.start(item, {"id": item_id})
+            item = self._index.add(_ITEM_TYPES[kind], item_id, None, index)
+            self._start_texts(item, {"id": item_id})
         return item
 
-    def _start_again(self, item: OutputItem) -> OutputItem:
+    def _start_item_again(self, item: OutputItem) -> OutputItem:
         """Start the item of a repeated start, which is another one after all, with the text that was repeated."""
         repeated, item.repeated_start = item.repeated_start, None
         assert repeated is not None  # noqa: S101 - the caller has checked
-        another = self._items.add(item.type, repeated.raw.get("id"), None, repeated.index)
-        self.start(another, repeated.raw)
+        another = self._index.add(item.type, repeated.raw.get("id"), None, repeated.index)
+        self._start_texts(another, repeated.raw)
         for part in item.parts:
             text = part.text[: repeated.sizes.get(part.key, 0)]
             if text:
@@ -225,7 +222,7 @@ class TextReader:
         part = item.find_part(kind, index)
         if part is None:
             self._sink.keep(BLOCK_SIZE)
-            key = item.key if item.part is None else self._items.new_key()
+            key = item.key if item.part is None else self._index.new_key()
             part = ContentPart(item, kind, index, key)
             item.add_part(part)
         return part
@@ -261,7 +258,7 @@ class TextReader:
         """Emit the rest of a part's complete text that its deltas did not contain."""
         streamed = part.text
         part.initial_text = ""
-        self._items.current_event = None  # a delta that follows finds its part again
+        self._index.current_event = None  # a delta that follows finds its part again
         if not isinstance(text, str) or text == streamed:
             return
         if text.startswith(streamed):

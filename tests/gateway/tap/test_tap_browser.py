@@ -165,7 +165,7 @@ def test_text_that_is_markup_stays_text(browser: Any, tap: Tap) -> None:
             page.wait_for_selector("#parts .call .state.complete")
             assert page.locator("#parts .text .body").text_content() == HOSTILE
             assert page.locator("#parts img, #frames img, #frames script").count() == 0
-            page.keyboard.press("2")
+            page.keyboard.press("3")
             assert "owned" not in page.title()
 
 
@@ -192,7 +192,7 @@ def test_the_keyboard_is_enough(browser: Any, tap: Tap) -> None:
         page.keyboard.press("k")
         page.keyboard.press("Enter")
         page.wait_for_selector("#parts .call")
-        page.keyboard.press("2")
+        page.keyboard.press("3")
         page.keyboard.press("j")
         page.keyboard.press("j")
         assert focused("row.n") == 1
@@ -202,11 +202,144 @@ def test_the_keyboard_is_enough(browser: Any, tap: Tap) -> None:
         assert page.locator("#frames .opened").count() == 0
         page.keyboard.press("Escape")
         assert focused("id") == "panel-frames"
-        page.keyboard.press("3")
+        page.keyboard.press("4")
         assert page.is_visible("#panel-request")
         page.focus("#tab-request")
         page.keyboard.press("ArrowRight")
         assert page.get_attribute("#tab-response", "aria-selected") == "true"
+
+
+def three_calls(exchanges: ExchangeList, *, is_continued: bool = True) -> None:
+    """Add a response whose parts came at known times, and the request with the results of its calls."""
+    start = {"method": "POST", "path": "/p", "provider": "openai_chat", "model": "m"}
+
+    def received(seconds: float, delta: dict[str, Any], finish: str | None = None) -> tuple[float, bytes]:
+        chunk = {"id": "r", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        return 1_800_000_000.0 + seconds, b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+    def call(index: int, arguments: str, **facts: str) -> dict[str, Any]:
+        return {
+            "tool_calls": [{"index": index, **facts, "function": {"name": f"tool_{index}", "arguments": arguments}}]
+        }
+
+    parts = [received(0.5, {"reasoning_content": "Hm."}), received(1.0, {"reasoning_content": " Yes."})]
+    parts += [received(1.1, {"content": "Let me look."}), received(1.4, {"content": " Now."})]
+    calls = [{"id": f"call_{index}", "function": {"name": f"tool_{index}", "arguments": "{}"}} for index in range(3)]
+    for index in range(3):
+        parts += [received(1.5 + index, call(index, "{", id=f"call_{index}")), received(2.3 + index, call(index, "}"))]
+    parts += [received(4.5, {}, "tool_calls"), (1_800_000_004.5, b"data: [DONE]\n\n")]
+    asked = ExchangeStart(at=1_800_000_000.0, request={"messages": []}, **start)
+    exchanges.take(Copies(1, start=asked, parts=deque(parts), end=ExchangeEnd(at=1_800_000_004.5, status=200)))
+    if is_continued:
+        results = [{"role": "tool", "tool_call_id": f"call_{index}", "content": "4"} for index in range(3)]
+        messages = [{"role": "assistant", "tool_calls": [{"type": "function"} | each for each in calls]}, *results]
+        asked = ExchangeStart(at=1_800_000_006.0, request={"messages": messages}, **start)
+        exchanges.take(Copies(2, start=asked))
+
+
+@pytest.mark.parametrize(("theme", "size"), VIEWS)
+def test_the_timeline_is_read_with_the_mouse_and_the_keyboard(
+    browser: Any, theme: str, size: tuple[int, int], tmp_path: Path
+) -> None:
+    exchanges = ExchangeList()
+    three_calls(exchanges)
+    page_of = TapPage(exchanges)
+    with served(page_of, page_of.close) as address, opened(browser, f"{address}/#1", theme, size) as page:
+        page.wait_for_selector("#parts .call .state.complete >> nth=2")
+        page.keyboard.press("2")
+        bars = page.locator("#bars .bar")
+        assert bars.locator("text").all_text_contents() == [
+            "First byte · 0.50 s",
+            "Reasoning · 0.50 s",
+            "Text · 0.30 s",
+            "tool_0 · 0.80 s",
+            "tool_1 · 0.80 s",
+            "tool_2 · 0.80 s",
+            "Tools until request 2 · 1.50 s",
+        ]
+        boxes = [bars.nth(index).locator(".fill").bounding_box() for index in range(7)]
+        whole = page.locator("#timeline").bounding_box()
+        starts = [(box["x"] - whole["x"]) / whole["width"] for box in boxes]
+        assert starts == pytest.approx([at / 6.0 for at in (0, 0.5, 1.1, 1.5, 2.5, 3.5, 4.5)], abs=0.01)
+        assert sum(box["width"] for box in boxes) == pytest.approx(whole["width"] * 5.2 / 6.0, abs=2)
+        assert_fits(page)
+        bars.nth(3).hover()
+        sentence = "Call tool_0, complete: from 1.50 s to 2.30 s, 0.80 s, rows 4 to 5. Enter opens its frames."
+        assert page.locator("#moment").text_content() == sentence
+        assert bars.nth(3).get_attribute("aria-label") == sentence
+        page.focus("#tab-timeline")
+        page.keyboard.press("Tab")  # the panel
+        page.keyboard.press("Tab")
+        for _ in range(4):
+            page.keyboard.press("ArrowDown")
+        assert page.locator("#moment").text_content().startswith("Call tool_1, complete: from 2.50 s")
+        assert page.evaluate("getComputedStyle(document.activeElement.querySelector('.line')).strokeWidth") == "2px"
+        page.screenshot(path=tmp_path / f"timeline-{theme}-{size[0]}.png")
+        page.keyboard.press("Enter")
+        assert page.is_visible("#panel-frames")
+        assert page.evaluate("document.activeElement.row.n") == 6
+        page.keyboard.press("2")
+        page.focus("#bars .bar >> nth=6")
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => location.hash === '#2'")
+        assert page.locator("#title").text_content() == "m"
+
+
+def test_a_bar_that_grows_keeps_the_focus_and_a_part_that_is_awaited_reaches_to_now(browser: Any) -> None:
+    exchanges = ExchangeList()
+    page_of = TapPage(exchanges)
+    with served(page_of, page_of.close) as address, opened(browser, address) as page:
+        now = page.evaluate("Date.now() / 1000")
+        start = {"method": "POST", "path": "/p", "provider": "openai_chat", "model": "m"}
+        exchanges.take(Copies(1, start=ExchangeStart(at=now, **start)))
+        page.wait_for_selector("#facts .waiting")
+        page.keyboard.press("2")
+        page.wait_for_function("() => document.querySelector('#bars text').textContent !== 'First byte · 0.00 s'")
+        for number in range(4):
+            chunk = {"id": "r", "choices": [{"index": 0, "delta": {"content": "x"}}]}
+            data = b"data: " + json.dumps(chunk).encode() + b"\n\n"
+            exchanges.take(Copies(1, parts=deque([(now + 2.0 + number, data)])))
+            sync_api.expect(page.locator("#bars text").last).to_have_text(f"Text · {number}.00 s")
+            if not number:
+                page.focus("#bars .bar.text")
+        assert page.evaluate("document.activeElement.bar.span.kind") == "text"
+        assert page.locator("#moment").text_content().startswith("Text: from 2.00 s to 5.00 s")
+
+
+def test_facts_that_are_not_there_have_no_place(browser: Any) -> None:
+    exchanges = filled("m")
+    page_of = TapPage(exchanges)
+    with served(page_of, page_of.close) as address, opened(browser, f"{address}/#1") as page:
+        page.wait_for_selector("#parts .text")
+        assert page.locator("#facts dt:visible").all_text_contents() == [
+            "State",
+            "Status",
+            "Duration",
+            "First byte",
+            "Finish",
+            "Response id",
+        ]
+        assert "\u2013" not in page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_the_focus_is_visible_below_the_header_that_stays(browser: Any, size: tuple[int, int]) -> None:
+    """Upwards, a row had the focus where the header of its columns, or on a phone the tabs, covered its ring."""
+    page_of = TapPage(filled("m", text="line\n" * 100))
+    with served(page_of, page_of.close) as address, opened(browser, f"{address}/#1", size=size) as page:
+        page.wait_for_selector("#parts .text")
+        page.keyboard.press("3")
+        for _ in range(60):
+            page.keyboard.press("j")
+        header = ".columns" if size == DESKTOP else "[role=tablist]"
+        for _ in range(50):
+            page.keyboard.press("k")
+            covered = page.evaluate(
+                f"document.querySelector('{header}').getBoundingClientRect().bottom"
+                " - document.activeElement.getBoundingClientRect().top"
+            )
+            assert covered <= 0
+        assert page.evaluate("document.activeElement.row.n") == 9
 
 
 def test_a_call_grows_in_place(browser: Any) -> None:
@@ -281,7 +414,7 @@ def test_a_page_whose_tap_was_started_again_shows_the_new_requests_alone(browser
 def test_a_finished_response_is_opened_at_its_beginning(browser: Any) -> None:
     page_of = TapPage(filled("m", text="line\n" * 400))
     with served(page_of, page_of.close) as address, opened(browser, f"{address}/#1") as page:
-        for panel, tab in (("#panel-response", "1"), ("#panel-frames", "2")):
+        for panel, tab in (("#panel-response", "1"), ("#panel-frames", "3")):
             page.keyboard.press(tab)
             # A function: an expression is evaluated again in the page, where its content security policy forbids that.
             page.wait_for_function(f"() => document.querySelector('{panel}').scrollHeight > 1000")

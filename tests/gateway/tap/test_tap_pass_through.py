@@ -341,5 +341,6 @@ def test_bytes_pass_though_the_observer_fails() -> None:
 def test_the_assets_are_in_the_package() -> None:
     """They are found as package data, which the wheel has."""
     folder = Path(pass_through_module.__file__).parent / "assets"
-    assert {path.name for path in folder.iterdir()} == {"page.html", "page.css", "page.js", "detail.js", "response.js"}
+    scripts = {"page.js", "detail.js", "response.js", "timeline.js"}
+    assert {path.name for path in folder.iterdir()} == {"page.html", "page.css", *scripts}
     assert all(len(path.read_text(encoding="utf-8").splitlines()) < 350 for path in folder.iterdir())

@@ -292,6 +292,14 @@ def test_error_event_without_a_type_is_read() -> None:
     assert errors == [StreamError("provider_error", "gone", raw={"message": "gone"})]
 
 
+def test_event_named_error_is_one_whatever_its_data_are() -> None:
+    """docs/rules.md, "Errors"."""
+    data = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"gone"}}'
+    sink = frames((b"", b'{"type":"content_block_start","index":0,"content_block":{"type":"text"}}'), (b"error", data))
+    assert [error.kind for error in sink.errors] == ["provider_error"]
+    assert ("text", "gone", 0) not in sink.reported
+
+
 def test_event_with_its_name_only_in_sse_is_read() -> None:
     sink = frames(
         (b"content_block_start", b'{"index":0,"content_block":{"type":"text","text":""}}'),

@@ -18,11 +18,11 @@ function setText(node, text) {
 }
 
 function seconds(value) {
-  return value == null ? "–" : `${value.toFixed(value < 10 ? 2 : 1)} s`;
+  return value == null ? null : `${value.toFixed(value < 10 ? 2 : 1)} s`;
 }
 
 function count(value) {
-  return value == null ? "–" : value.toLocaleString("en");
+  return value == null ? null : value.toLocaleString("en");
 }
 
 function pretty(text) {
@@ -35,6 +35,7 @@ function pretty(text) {
 
 class Detail {
   constructor() {
+    this.timeline = new Timeline((row) => this.showRow(row), (id) => (location.hash = `#${id}`));
     this.clear(null);
   }
 
@@ -50,6 +51,7 @@ class Detail {
     setText(byId("request"), "");
     setText(byId("count"), "");
     byId("earlier").hidden = true;
+    this.timeline.clear();
     this.facts = new Map();
     this.messages = "[]";
     byId("unselected").hidden = id !== null;
@@ -71,7 +73,7 @@ class Detail {
     const usage = summary.usage || {};
     const state = this.fact("State", summary.state);
     state.className = summary.state;
-    this.fact("Status", summary.status == null ? "–" : String(summary.status));
+    this.fact("Status", summary.status == null ? null : String(summary.status));
     this.fact("Duration", seconds(elapsed(summary)));
     this.fact("First byte", seconds(summary.first_byte));
     this.fact("Input", count(usage.input_tokens));
@@ -79,12 +81,14 @@ class Detail {
     this.fact("To cache", count(usage.cache_write_tokens));
     this.fact("Output", count(usage.output_tokens));
     this.fact("Reasoning", count(usage.reasoning_tokens));
-    this.fact("Cost", summary.cost == null ? "–" : `$${summary.cost}`).title = summary.is_list_price ? "List price" : "";
-    this.fact("Finish", summary.finish ? summary.finish.reason : "–");
-    this.fact("Response id", summary.response_id || "–");
+    this.fact(summary.is_list_price ? "List price" : "Cost", summary.cost == null ? null : `$${summary.cost}`);
+    this.fact("Finish", summary.finish ? summary.finish.reason : null);
+    this.fact("Response id", summary.response_id);
     this.setMessages(summary);
+    this.timeline.show(summary, elapsed(summary));
   }
 
+  // Shows a fact; one that is not known has no place.
   fact(name, value) {
     let node = this.facts.get(name);
     if (!node) {
@@ -94,8 +98,9 @@ class Detail {
       byId("facts").append(pair);
       this.facts.set(name, node);
     }
-    setText(node, value);
-    node.title = value;
+    node.parentElement.hidden = value == null;
+    setText(node, value ?? "");
+    node.title = value ?? "";
     return node;
   }
 
@@ -157,6 +162,17 @@ class Detail {
     byId("frames").prepend(...this.rows.slice(start, this.first).map((row) => this.makeRow(row)));
     this.first = start;
     this.showEarlier();
+  }
+
+  // Shows the frames, with the focus on a row.
+  showRow(number) {
+    const index = this.rows.findIndex((row) => row.n >= number);
+    if (index < 0) return; // it is no longer kept, or not read yet
+    showTab("frames");
+    while (index < this.first) this.addEarlier();
+    const item = byId("frames").children[index - this.first];
+    item.focus();
+    item.scrollIntoView({ block: "nearest" });
   }
 
   makeRow(row) {

@@ -1,7 +1,7 @@
 // The page: the list of requests, the connection to the tap, the keyboard.
 
 const embedded = JSON.parse(byId("data").textContent);
-const TABS = ["response", "frames", "request"];
+const TABS = ["response", "timeline", "frames", "request"];
 const summaries = new Map(); // by number
 const items = new Map(); // the links of the list
 const detail = new Detail();
@@ -65,8 +65,8 @@ function showItem(summary) {
   setText(state, [(isAnswered && summary.status) || summary.state, duration].filter(Boolean).join(" · "));
   state.className = `end ${summary.state}`;
   setText(route, [clock(summary.at), wires(summary)].filter(Boolean).join(" · "));
-  const tokens = summary.usage ? `${count(usage.input_tokens)} in · ${count(usage.output_tokens)} out` : "";
-  setText(figures, [tokens, summary.cost == null ? "" : `$${summary.cost}`].filter(Boolean).join(" · "));
+  const tokens = [["in", usage.input_tokens], ["out", usage.output_tokens]].filter(([, figure]) => figure != null);
+  setText(figures, [...tokens.map(([name, figure]) => `${count(figure)} ${name}`), summary.cost == null ? "" : `$${summary.cost}`].filter(Boolean).join(" · "));
 }
 
 function takeSummary(summary) {
@@ -194,6 +194,10 @@ function setConnection(isOpen) {
 // ---------------------------------------------------------------- the keyboard
 
 function step(by) {
+  if (document.activeElement.closest("#panel-timeline, #tab-timeline")) {
+    detail.timeline.step(by);
+    return;
+  }
   const row = document.activeElement.closest(".row");
   const isInFrames = row || document.activeElement.id === "panel-frames" || document.activeElement.id === "tab-frames";
   const all = isInFrames ? [...document.querySelectorAll("#frames > .row")] : [...items.values()];
@@ -208,15 +212,17 @@ function step(by) {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const active = document.activeElement;
-  const isMovable = active.closest("#list") || active.closest(".row");
+  const isMovable = active.closest("#list, .row, .bar");
   const tab = active.getAttribute("role") === "tab" ? TABS.indexOf(active.id.slice(4)) : -1;
   if (event.key === "j" || (event.key === "ArrowDown" && isMovable)) step(1);
   else if (event.key === "k" || (event.key === "ArrowUp" && isMovable)) step(-1);
   else if (event.key === "Escape") {
     if (active.closest(".row")) byId("panel-frames").focus();
+    else if (active.closest(".bar")) byId("panel-timeline").focus();
     else back();
   } else if (event.key === "Enter" && active.classList.contains("row")) detail.toggleRow(active);
-  else if (["1", "2", "3"].includes(event.key) && detail.id !== null) {
+  else if ((event.key === "Enter" || event.key === " ") && active.closest(".bar")) detail.timeline.open(active);
+  else if (["1", "2", "3", "4"].includes(event.key) && detail.id !== null) {
     showTab(TABS[event.key - 1]);
     byId(`panel-${TABS[event.key - 1]}`).focus();
   } else if (tab >= 0 && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
