@@ -17,9 +17,11 @@ import streamkit
 from streamkit import Turn, read
 from streamkit.bridges.run_store import RunStore
 from streamkit.cli import main
+from streamkit.cli.chat_files import ChatHistory
 from streamkit.gateway.stores.database_store import DatabaseStore
 from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
 from streamkit.gateway.tap.relay import Relay
+from streamkit.history import Content
 from streamkit.testing import record
 
 PACKAGE = Path(streamkit.__file__).parent
@@ -126,6 +128,16 @@ def test_a_store_of_a_gateway_is_private(tmp_path: Path) -> None:
     anyio.run(store.aclose)
 
 
+@needs_modes
+@pytest.mark.usefixtures("umask")
+def test_the_history_of_a_chat_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    ChatHistory(path).add([Content.human("private")])
+    ChatHistory(path).add([Content.human("private, too")])
+    assert {each.name: mode(each) for each in tmp_path.iterdir()} == {"chat.json": 0o600}
+    assert ChatHistory(path).contents == [Content.human("private"), Content.human("private, too")]
+
+
 def writing_calls(source: str) -> list[str]:
     """Return the calls of a module that create a file or a folder."""
     found = []
@@ -152,8 +164,9 @@ def test_files_are_written_in_the_places_that_are_tested_here() -> None:
     }
     assert found == {
         "bridges/database.py": ["os.open", "sqlite3.connect"],
+        "bridges/pytest_plugin.py": ["path.parent.mkdir"],  # of recordings, whose file is a StreamFile
         "cli/__init__.py": ["os.open"],  # the null device
-        "cli/chat.py": ["os.open"],  # the terminal
+        "cli/approval.py": ["os.open"],  # the terminal
         "gateway/tap/exchange_folder.py": ["folder.mkdir"],
         "reading/stream_file.py": ["open", "os.open"],
     }

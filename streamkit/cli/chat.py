@@ -1,4 +1,4 @@
-"""Send a prompt to a real provider, with your own tools.
+"""Talk with a real provider's model, with your own tools.
 
 The response is written to standard output as it arrives, tools and warnings to standard error. The key is read from the
 provider's usual environment variable. For example:
@@ -6,7 +6,10 @@ provider's usual environment variable. For example:
   streamkit chat --provider anthropic --model claude-sonnet-5 --tool mytools:get_weather "Weather in Oslo?"
 
 where mytools.py is in the current folder and get_weather is a function with type annotations and a docstring. Before a
-tool with approval="ask" runs, the command asks you at the terminal.
+tool with approval="ask" runs, and before any tool of an MCP server, the command asks you at the terminal.
+
+Without PROMPT, each line is a prompt, and `/attach FILE` adds a file to the next one. Ctrl-C stops the answer, Ctrl-D
+ends the chat. With --history FILE the conversation is continued where the file ends, with any provider.
 """
 
 from __future__ import annotations
@@ -14,15 +17,19 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
-import re
 import sys
-from contextlib import suppress
+import threading
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkit import providers
 from streamkit.bridges.http import HttpConnection, connect, find_key, request_url
-from streamkit.calls import ToolCall
+from streamkit.bridges.prices import list_price, reported_cost
+from streamkit.calls import ToolCall, Usage
+from streamkit.cli.approval import ask
+from streamkit.cli.chat_files import ChatHistory, open_mcp_tools, read_attachment
 from streamkit.cli.terminal import Notes, escape_text
 from streamkit.errors import StreamInterrupted, UsageError
 from streamkit.events import (
@@ -35,23 +42,23 @@ from streamkit.events import (
     ToolCallStart,
     Warned,
 )
-from streamkit.execution.one_call.background import WorkerThread
+from streamkit.history import Content, FileBlock, ImageBlock
 from streamkit.tools import Approval, Tool, to_tools
 
 if TYPE_CHECKING:
+    import anyio
+    from anyio.from_thread import BlockingPortal
+
     from streamkit.execution import Run
     from streamkit.execution.run.notifications import ToolNotification
+    from streamkit.reading.turn import Turn
 
-__all__ = [
-    "QUESTION",
-    "ask",
-    "configure",
-    "format_question",
-    "run",
-]
+__all__ = ["configure", "run"]
 
 _MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
 _MAX_KEPT = 4 * _MAX_SHOWN  # of the arguments' text, before white space is removed
+_STOPPED = 130  # the exit code after Ctrl-C
+_COMMANDS = "/attach FILE adds a file to the next prompt, /exit or Ctrl-D ends the chat, Ctrl-C stops an answer"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,73 +73,213 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:FUNCTION",
         help="a tool for the model: a typed function or a streamkit Tool; repeat it for more tools",
     )
+    parser.add_argument(
+        "--mcp", action="append", default=[], metavar="COMMAND", help="the tools of an MCP server that this starts"
+    )
+    parser.add_argument(
+        "--attach", action="append", default=[], metavar="FILE", help="an image, document or text of the first prompt"
+    )
+    parser.add_argument(
+        "--history", type=Path, metavar="FILE", help="continue the conversation in this file, and keep it there"
+    )
     parser.add_argument("--system", metavar="TEXT", help="the system prompt")
     parser.add_argument("--max-tokens", type=_positive, metavar="N", help="the maximum number of tokens of a response")
-    parser.add_argument("prompt", metavar="PROMPT", help="the prompt; - reads it from standard input")
+    parser.add_argument(
+        "prompt", nargs="?", metavar="PROMPT", help="the prompt; - reads it from standard input; without it, you chat"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the conversation; return 1 if it did not end with a response."""
-    import anyio
-    import httpx
+    from anyio.from_thread import start_blocking_portal
 
     endpoint = providers.get(options.provider).traits.endpoint
     settings = {"max_output_tokens": options.max_tokens}
     connection = connect(options.provider, model=options.model, base_url=options.base_url, settings=settings)
-    url = request_url(endpoint, options.model, options.base_url)
     tools = [_load(spec) for spec in options.tool]
+    history = ChatHistory(options.history)
+    if options.system:
+        history.set_system(options.system)
+    attached = [read_attachment(name) for name in options.attach]
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
-    if not prompt.strip():
+    if prompt is not None and not prompt.strip():
         raise UsageError("the prompt is empty: pass a text, or - and a text on standard input")
     notes = Notes(secrets=[find_key(endpoint) or ""])
-    try:
-        return anyio.run(_converse, connection, tools, prompt, options.system, notes)
-    except StreamInterrupted as error:
-        notes.print(f"streamkit chat: {_describe_error(error, url)}", "red")
-    except httpx.HTTPError as error:
-        notes.print(f"streamkit chat: {url}: {error or type(error).__name__}", "red")
-    return 1
+    with start_blocking_portal() as portal, ExitStack() as servers:
+        for command in options.mcp:
+            opened = portal.wrap_async_context_manager(open_mcp_tools(command))
+            tools += servers.enter_context(opened)
+        url = request_url(endpoint, options.model, options.base_url)
+        chat = _Chat(portal, connection, url, tools, history, notes)
+        return chat.talk(attached) if prompt is None else chat.answer(Content.human(prompt, *attached))
 
 
-async def _converse(
-    connection: HttpConnection, tools: list[Tool], prompt: str, system: str | None, notes: Notes
-) -> int:
-    """Run the conversation and print it; return the exit code."""
-    import anyio
+class _Chat:
+    """A conversation whose answers run in an event loop of another thread, so that Ctrl-C reaches this one."""
 
-    from streamkit.execution import run_loop
-    from streamkit.history import Content
+    def __init__(
+        self,
+        portal: BlockingPortal,
+        connection: HttpConnection,
+        url: str,
+        tools: list[Tool],
+        history: ChatHistory,
+        notes: Notes,
+    ) -> None:
+        self._portal = portal
+        self._connection = connection
+        self._url = url
+        self._tools = tools
+        self._history = history
+        self._notes = notes
+        self._is_talk = False
+        self._scope: anyio.CancelScope | None = None  # of the answer
+        self._is_ended = threading.Event()
+        self._is_ended.set()
+        self._cost = 0.0  # of all answers
 
-    history = [*([Content.system(system)] if system else []), Content.human(prompt)]
-    printer = _Printer(notes, tools)
-    terminal = anyio.Lock()  # nothing may be printed between a question and its reply
+    def talk(self, attached: list[ImageBlock | FileBlock]) -> int:
+        """Answer each line of standard input until its end."""
+        with suppress(ImportError):  # not on Windows; with it, a line can be edited and an earlier one recalled
+            import readline  # noqa: F401
+        self._is_talk = True
+        is_terminal = sys.stdin.isatty()
+        if is_terminal:
+            before = f"{len(self._history.contents)} messages before. " if self._history.contents else ""
+            self._notes.print(before + _COMMANDS, "dim")
+        while True:
+            try:
+                line = input("> " if is_terminal else "").strip()
+            except EOFError:
+                if is_terminal:
+                    self._notes.print()
+                return 0
+            except KeyboardInterrupt:
+                self._notes.print()
+                if not is_terminal:
+                    return _STOPPED
+                self._notes.print("(Ctrl-D ends the chat)", "dim")
+                continue
+            word, _, rest = line.partition(" ")
+            if word == "/exit":
+                return 0
+            try:
+                if word == "/attach":
+                    attached.append(read_attachment(rest.strip()))
+                elif word.startswith("/") and word[1:].isalpha():
+                    self._notes.print(f"there is no command {word}: {_COMMANDS}", "yellow")
+                elif line:
+                    content, attached = Content.human(line, *attached), []
+                    self.answer(content)
+            except UsageError as error:
+                self._notes.print(f"streamkit chat: {error}", "red")
 
-    async def approve(call: ToolCall, _: Any) -> Approval:
-        async with terminal:
-            printer.end_line()
-            return await ask(call)
+    def answer(self, prompt: Content) -> int:
+        """Print the answer to a prompt, and add both to the history; return the exit code."""
+        import httpx
 
-    chat_run = run_loop(connection, tools=tools, history=history, approve=approve)
-    try:
-        async with chat_run:
-            async for event in chat_run:
-                async with terminal:
-                    printer.show(event)
-    finally:
-        printer.close(chat_run)
-    if chat_run.ended != "answered":
-        reason = {
-            "max_rounds": "the model still called tools in the last allowed round",
-            "length": "the response was truncated at the maximum number of tokens; raise --max-tokens",
-            "filtered": "the provider's content filter stopped the response",
-            "refusal": "the model refused to respond",
-            "breaker": "the model repeated calls that fail",
-            "awaiting_results": "the model asked for what this client cannot do: "
-            + ", ".join(call.name for call in chat_run.pending),
-        }.get(str(chat_run.ended), str(chat_run.ended))
-        notes.print(f"streamkit chat: {reason}", "red")
-        return 1
-    return 0
+        answered: Future[int] | None = None
+        try:
+            try:
+                answered = self._portal.start_task_soon(self._run_answer, prompt)
+                return answered.result()
+            except KeyboardInterrupt:
+                self._portal.call(self._stop)
+                self._is_ended.wait()  # a second Ctrl-C ends the program
+                if answered is not None:
+                    answered.result()
+        except StreamInterrupted as error:
+            self._notes.print(f"streamkit chat: {_describe_error(error, self._url)}", "red")
+            return 1
+        except httpx.HTTPError as error:
+            self._notes.print(f"streamkit chat: {self._url}: {error or type(error).__name__}", "red")
+            return 1
+        if self._is_talk:
+            self._notes.print("(stopped)", "dim")
+        return _STOPPED
+
+    async def _run_answer(self, prompt: Content) -> int:
+        """Answer a prompt in a scope that `_stop` cancels; return the exit code."""
+        import anyio
+
+        self._is_ended.clear()
+        try:
+            with anyio.CancelScope() as self._scope:
+                return await self._converse(prompt)
+            return _STOPPED
+        finally:
+            self._is_ended.set()
+
+    def _stop(self) -> None:
+        """Cancel the answer, in its event loop; one that was started before this has begun there."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def _converse(self, prompt: Content) -> int:
+        """Run the conversation and print it; return the exit code."""
+        import anyio
+
+        from streamkit.execution import Budget, run_loop
+
+        printer = _Printer(self._notes, self._tools)
+        terminal = anyio.Lock()  # nothing may be printed between a question and its reply
+        costs: list[float | None] = []
+
+        async def approve(call: ToolCall, _: Any) -> Approval:
+            async with terminal:
+                printer.end_line()
+                return await ask(call)
+
+        def price(turn: Turn) -> float:
+            reported = reported_cost(turn.usage)
+            costs.append(reported if reported is not None else list_price(turn))
+            return costs[-1] or 0.0
+
+        chat_run = run_loop(
+            self._connection,
+            tools=self._tools,
+            history=[*self._history.contents, prompt],
+            approve=approve,
+            budget=Budget(price=price),
+        )
+        try:
+            async with chat_run:
+                async for event in chat_run:
+                    async with terminal:
+                        printer.show(event)
+        finally:
+            printer.close(chat_run)
+            if chat_run.contents:  # a prompt without any is not in the history, so that it can be asked again
+                self._history.add([prompt, *chat_run.contents])
+            self._print_cost(chat_run.usage, costs)
+        if chat_run.ended != "answered":
+            reason = {
+                "max_rounds": "the model still called tools in the last allowed round",
+                "length": "the response was truncated at the maximum number of tokens; raise --max-tokens",
+                "filtered": "the provider's content filter stopped the response",
+                "refusal": "the model refused to respond",
+                "breaker": "the model repeated calls that fail",
+                "awaiting_results": "the model asked for what this client cannot do: "
+                + ", ".join(call.name for call in chat_run.pending),
+            }.get(str(chat_run.ended), str(chat_run.ended))
+            self._notes.print(f"streamkit chat: {reason}", "red")
+            return 1
+        return 0
+
+    def _print_cost(self, usage: Usage | None, costs: list[float | None]) -> None:
+        """Print the tokens and the cost of an answer; without its cost only in a chat of several answers."""
+        cost = None if None in costs or not costs else sum(each for each in costs if each is not None)
+        self._cost += cost or 0.0
+        if usage is None or (cost is None and not self._is_talk):
+            return
+        figures = [
+            f"{count:,} {name}" for name in ("in", "out") if (count := getattr(usage, f"{name}put_tokens")) is not None
+        ]
+        if cost is not None:
+            figures.append(f"${cost:.6f}".rstrip("0"))
+            if self._cost > cost:
+                figures.append(f"${self._cost:.6f}".rstrip("0") + " in all")
+        self._notes.print(f"[{', '.join(figures)}]", "dim")
 
 
 class _Printer:
@@ -285,86 +432,3 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return int(text)
-
-
-#: The end of each question.
-QUESTION = "run it? [y/N, or say why not] "
-_TERMINAL = "/dev/tty"
-_MOST_SHOWN = 4000  # characters of the arguments
-_END = 500  # of them, those at the end
-_LONGEST_NAME = 128
-_SPACES = re.compile(" {8,}")
-_YES = ("y", "yes")
-_NO = ("", "n", "no")
-_NO_TERMINAL = "there is no terminal at which to ask for approval"
-
-
-async def ask(call: ToolCall) -> Approval:
-    """Ask the user at the terminal whether a call may run, and wait for a line.
-
-    The question is written to the terminal itself, like that of ``sudo``: standard input may contain the prompt, and
-    standard output may be a file. Without a terminal the call is denied.
-    ``y`` and ``yes`` approve the call. Any other text denies it, and is the reason, except for ``n`` and ``no``.
-    If this is cancelled, the thread that waits for the line remains until the program ends.
-    """
-    line = await WorkerThread(lambda: _read_reply(format_question(call))).result()
-    if line is None:
-        return Approval(allow=False, reason=_NO_TERMINAL)
-    reply = line.strip()
-    if reply.lower() in _YES:
-        return Approval(allow=True)
-    return Approval(allow=False, reason=None if reply.lower() in _NO else reply.rstrip("."))
-
-
-def format_question(call: ToolCall) -> str:
-    """Return the question, with the arguments, since a user must see them before they approve.
-
-    Characters that a terminal does not show as such (escape sequences, line ends, direction marks) are escaped as in
-    JSON, and so are long runs of spaces, which would move what follows to another line: the model must not be able to
-    draw another question than the real one. Of long arguments the beginning and the end are shown, with the number of
-    characters between them.
-    """
-    text = json.dumps(call.arguments, ensure_ascii=False, default=str)
-    if len(text) > _MOST_SHOWN:
-        hidden = len(text) - _MOST_SHOWN
-        begin, end = text[: _MOST_SHOWN - _END], text[-_END:]
-        shown = f"{_escape(begin)} [... {hidden} characters are not shown ...] {_escape(end)}"
-    else:
-        shown = _escape(text)
-    return f"? {_escape(call.name[:_LONGEST_NAME])} {shown}\n  {QUESTION}"
-
-
-def _escape(text: str) -> str:
-    text = _SPACES.sub(lambda run: r"\u0020" * len(run[0]), text)
-    return "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text])
-
-
-def _read_reply(question: str) -> str | None:
-    """Write the question and read one line; return None without a terminal. This function blocks.
-
-    It reads the file descriptor, never ``sys.stdin``: a thread that still reads ``sys.stdin`` when the interpreter ends
-    has its lock, which is a fatal error (clustershell/clustershell#461).
-    """
-    opened = None
-    try:
-        try:
-            input_fd = output_fd = opened = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY)
-        except (OSError, AttributeError):  # the process has no terminal; Windows has no such path and flag
-            if sys.stdin is None or not sys.stdin.isatty():
-                return None
-            input_fd, output_fd = sys.stdin.fileno(), 2
-        with suppress(ImportError, OSError):  # no termios on Windows
-            import termios
-
-            with suppress(termios.error):  # what was typed before the question is no reply to it
-                termios.tcflush(input_fd, termios.TCIFLUSH)
-        os.write(output_fd, question.encode("utf-8", "backslashreplace"))
-        line = os.read(input_fd, 4096)
-        if not line.endswith(b"\n"):
-            os.write(output_fd, b"\n")  # Ctrl-D
-    except (OSError, ValueError):
-        return None
-    finally:
-        if opened is not None:
-            os.close(opened)
-    return line.decode("utf-8", "replace")
