@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+from smallest_requests import smallest_request
 
 from streamkit.reading.turn import Turn
 from streamkit.testing import Call, Reply
@@ -55,8 +56,8 @@ def said(turn):
     )
 
 
-def check(name, path, server, chunks, body):
+def check(name, path, server, chunks):
     turn = from_objects(name, chunks)
     assert turn.text == "Let me look at both: Oslo & Tromsø."
     assert [(call.name, call.arguments) for call in turn.executable] == CALLS
-    assert said(turn) == said(from_bytes(name, path, server, body))
+    assert said(turn) == said(from_bytes(name, path, server, smallest_request(name)))

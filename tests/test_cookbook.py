@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
@@ -178,6 +178,11 @@ def test_bedrock(cookbook: Cookbook) -> None:
     assert len(server.requests) == 2
 
 
+def rows_of(cookbook: Cookbook, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(cookbook.folder / "chats.db")) as connection:
+        return connection.execute(query).fetchall()
+
+
 def test_switching(cookbook: Cookbook) -> None:
     server = cookbook.play(*WEATHER, Reply("A blue one."), Reply("Any."), providers=["anthropic", "gemini"])
     assert cookbook.run("switching.py", "trip", "anthropic", "Umbrella?") == "Take an umbrella.\n"
@@ -187,15 +192,14 @@ def test_switching(cookbook: Cookbook) -> None:
     assert "7 degrees" in asked
     cookbook.environment["ANTHROPIC_API_KEY"] = ""
     assert cookbook.run("switching.py", "other", "gemini", "Which one?") == "Any.\n"
-    rows = sqlite3.connect(cookbook.folder / "chats.db").execute("SELECT chat FROM contents ORDER BY id").fetchall()
+    rows = rows_of(cookbook, "SELECT chat FROM contents ORDER BY id")
     assert [chat for (chat,) in rows] == ["trip"] * 6 + ["other"] * 2
 
 
 def test_switching_stores_nothing_of_a_failure(cookbook: Cookbook) -> None:
     cookbook.play(Status(401, "the key is wrong"))
     assert "the key is wrong" in cookbook.run("switching.py", "trip", "anthropic", "Umbrella?", status=1)
-    count = sqlite3.connect(cookbook.folder / "chats.db").execute("SELECT count(*) FROM contents").fetchone()
-    assert count == (0,)
+    assert rows_of(cookbook, "SELECT count(*) FROM contents") == [(0,)]
 
 
 def test_later(cookbook: Cookbook) -> None:

@@ -164,6 +164,7 @@ def test_files_are_written_in_the_places_that_are_tested_here() -> None:
     }
     assert found == {
         "bridges/database.py": ["os.open", "sqlite3.connect"],
+        "bridges/pytest_plugin.py": ["path.parent.mkdir"],  # of recordings, whose file is a StreamFile
         "cli/__init__.py": ["os.open"],  # the null device
         "cli/chat.py": ["os.open"],  # the terminal
         "gateway/tap/exchange_folder.py": ["folder.mkdir"],

@@ -24,8 +24,6 @@ from streamkit.values.json_data import describe_object, is_plain_json, to_json_d
 
 __all__ = ["Accumulator", "process_tool_call_chunk"]
 
-TOTAL_FIELDS = ("total_tokens", "totalTokenCount", "totalTokens")  # of usage, on the wires that have a total
-
 
 class Accumulator:
     """The sink of one turn.
@@ -267,12 +265,10 @@ class Accumulator:
         usage = self.total_usage
         if usage is not None and isinstance(usage.raw, dict):
             # Some totals are without the cached tokens, others count them twice (earendil-works/pi#8752).
-            total = next(map(usage.raw.get, filter(usage.raw.__contains__, TOTAL_FIELDS)), None)
-            if (
-                total
-                and total.__class__ is int
-                and total != (counted := (usage.input_tokens or 0) + (usage.output_tokens or 0))
-            ):
+            raw = usage.raw
+            total = raw.get("total_tokens", raw.get("totalTokenCount", raw.get("totalTokens")))
+            counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+            if total.__class__ is int and total and total != counted:
                 cached = (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
                 if total not in (counted - cached, counted + cached):
                     message = f"the wire's total is {total} tokens, and the sum of input and output {counted}"

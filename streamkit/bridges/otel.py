@@ -18,7 +18,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -70,8 +71,7 @@ _TOOL_DURATION, _AGENT_DURATION = "gen_ai.execute_tool.duration", "gen_ai.invoke
 _FAST, _SLOW = [0.01 * 2**power for power in range(14)], [0.1 * 2**power for power in range(13)]
 _BOUNDARIES = {_CHAT_DURATION: _FAST, _FIRST_CHUNK: _FAST, _TOOL_DURATION: _FAST, _AGENT_DURATION: _SLOW}
 _MOST_MODELS = 100  # that clients of a gateway can make labels of metrics
-# An exporter fails at integers of more than 64 bits, and loses all that it has: of a setting, and of a sum of tokens.
-_LARGEST, _MOST_TOKENS = 2**63, 2**31
+_MOST_TOKENS = 2**31  # of a response: their sum must have 64 bits
 
 _Attributes: TypeAlias = dict[str, Any]
 
@@ -126,13 +126,10 @@ class Telemetry:
         """
         facts = turn.origin
         chat = Chat(self, turn.provider, (facts.get("requested_model"), facts.get("endpoint")), request)
-        try:
-            with chat.current():
-                yield chat
-        except BaseException as error:
-            chat.end(turn, error)
-            raise
-        chat.end(turn)
+        with ExitStack() as stack:
+            stack.push(lambda kind, error, traceback: chat.end(turn, error))
+            stack.enter_context(chat.current())
+            yield chat
 
     def start_call(
         self, call: ToolCall, tool: Tool, agent: _Attributes | None = None, parent: Context | None = None
@@ -159,7 +156,7 @@ class Telemetry:
 class _Operation:
     """One operation: its span, and its duration in a metric.
 
-    Samplers decide by the attributes. Without a parent the span is in the current one.
+    Samplers decide by the attributes, of which None is no value. Without a parent the span is in the current one.
     """
 
     def __init__(
@@ -177,7 +174,7 @@ class _Operation:
             name,
             parent,
             trace.SpanKind.CLIENT if kind == "chat" else trace.SpanKind.INTERNAL,
-            {"gen_ai.operation.name": kind, **attributes},
+            _known({"gen_ai.operation.name": kind, **attributes}),
             links,
             self.started,
         )
@@ -200,10 +197,10 @@ class _Operation:
     def end(self, metric: str, attributes: _Attributes, failure: str | None) -> None:
         """End the span and record its duration, with the type of the error if there was one."""
         ended = time_ns()
+        attributes = _known({**attributes, "error.type": failure})
         if failure is not None:
-            self.span.set_attribute("error.type", failure)
+            self.span.set_attribute("error.type", attributes["error.type"])
             self.span.set_status(trace.Status(trace.StatusCode.ERROR))
-            attributes = {**attributes, "error.type": failure}
         self.telemetry.durations[metric].record(self.seconds_to(ended), attributes, self.context)
         self.span.end(ended)
 
@@ -230,14 +227,12 @@ class Chat:
         models: set[str] | None = None,
     ) -> None:
         model, endpoint = target
-        self._common: _Attributes = {"gen_ai.provider.name": _PROVIDERS.get(provider.name, provider.name)}
-        if model is not None:
-            self._common["gen_ai.request.model"] = model = replace_lone_surrogates(model)
-        self._common |= _address(endpoint)
-        if provider.name == "gemini" and self._common.get("server.address", "").endswith("aiplatform.googleapis.com"):
-            self._common["gen_ai.provider.name"] = "gcp.vertex_ai"
+        address, name = _address(endpoint), _PROVIDERS.get(provider.name, provider.name)
+        if provider.name == "gemini" and address.get("server.address", "").endswith("aiplatform.googleapis.com"):
+            name = "gcp.vertex_ai"
+        self._common = _known({"gen_ai.provider.name": name, "gen_ai.request.model": model, **address})
         own = {"gen_ai.request.stream": True, **_settings(request), **({} if run is None else run.of_requests)}
-        name = "chat" if model is None else f"chat {model}"
+        name = "chat" if model is None else f"chat {self._common['gen_ai.request.model']}"
         self._operation = _Operation(telemetry, name, {**self._common, **own}, None if run is None else run.context())
         self._models = models
         self._totals: Counter[str] = Counter() if run is None else run.totals
@@ -260,20 +255,17 @@ class Chat:
 
     def end(self, turn: Turn, error: BaseException | None = None) -> None:
         """End the span with the facts of the response, and record the metrics."""
-        operation, attributes, failure = self._operation, dict(self._common), _failure(turn, error)
-        span, telemetry = operation.span, operation.telemetry
-        if turn.model is not None:
-            attributes["gen_ai.response.model"] = replace_lone_surrogates(turn.model)
-            span.set_attribute("gen_ai.response.model", attributes["gen_ai.response.model"])
-        if turn.response_id is not None:
-            span.set_attribute("gen_ai.response.id", replace_lone_surrogates(turn.response_id))
+        operation, telemetry, failure = self._operation, self._operation.telemetry, _failure(turn, error)
         finishes = [choice.finish for choice in turn.choices]
         reasons = ["error" if end is None or (failure and end.raw is None) else end.reason for end in finishes]
-        span.set_attribute("gen_ai.response.finish_reasons", reasons)
         figures = {} if turn.usage is None else {name: getattr(turn.usage, field) for field, name in _TOKENS.items()}
         tokens = {name: number for name, number in figures.items() if number is not None and 0 <= number < _MOST_TOKENS}
         self._totals.update(tokens)
-        span.set_attributes({f"gen_ai.usage.{name}": number for name, number in tokens.items()})
+        attributes = _known({**self._common, "gen_ai.response.model": turn.model})
+        own = {"gen_ai.response.id": turn.response_id, "gen_ai.response.finish_reasons": reasons}
+        usage = {f"gen_ai.usage.{name}": number for name, number in tokens.items()}
+        first_chunk = {"gen_ai.response.time_to_first_chunk": self._first_chunk}
+        operation.span.set_attributes(_known({**attributes, **own, **usage, **first_chunk}))
         operation.capture(lambda: {"gen_ai.output.messages": [to_message(each.content) for each in turn.choices]})
         if self._models is not None and (model := attributes.get("gen_ai.request.model")) not in self._models:
             if failure is None and model is not None and len(self._models) < _MOST_MODELS:
@@ -284,21 +276,18 @@ class Chat:
         for name, number in tokens.items():  # of which modality they are is not known of all providers
             telemetry.counters[name].add(number, {**attributes, "gen_ai.token.modality": "unknown"}, operation.context)
         if self._first_chunk is not None:
-            span.set_attribute("gen_ai.response.time_to_first_chunk", self._first_chunk)
             telemetry.durations[_FIRST_CHUNK].record(self._first_chunk, attributes, operation.context)
         operation.end(_CHAT_DURATION, attributes, failure)
 
 
+@dataclass(frozen=True)
 class Agent:
     """The observer of an agent's runs (``RunObserver``), made by `Telemetry.agent`."""
 
-    def __init__(
-        self, telemetry: Telemetry, name: str | None, description: str | None, conversation_id: str | None
-    ) -> None:
-        self._telemetry = telemetry
-        self._name: _Attributes = {} if name is None else {"gen_ai.agent.name": name}
-        self._own: _Attributes = {} if description is None else {"gen_ai.agent.description": description}
-        self._of_all: _Attributes = {} if conversation_id is None else {"gen_ai.conversation.id": conversation_id}
+    _telemetry: Telemetry
+    _name: str | None
+    _description: str | None
+    _conversation_id: str | None
 
     def start_run(self, context: RoundContext, run_key: str, metadata: dict[str, Any]) -> _AgentRun:
         """Start the span of a run, linked to those in the metadata, which gets its address."""
@@ -307,23 +296,25 @@ class Agent:
         propagator, carrier = TraceContextTextMapPropagator(), dict[str, str]()
         spans = [trace.get_current_span(propagator.extract({"traceparent": text}, Context())) for text in earlier[-2:]]
         links = [trace.Link(span.get_span_context()) for span in spans if span.get_span_context().is_valid]
-        own = {**self._own, **self._of_all, "streamkit.run.key": replace_lone_surrogates(run_key)}
-        name = " ".join(["invoke_agent", *self._name.values()])
-        operation = _Operation(self._telemetry, name, {**self._name, **own}, get_current(), links)
+        agent = _known({"gen_ai.agent.name": self._name})
+        of_all = {"gen_ai.conversation.id": self._conversation_id}
+        own = {**of_all, "gen_ai.agent.description": self._description, "streamkit.run.key": run_key}
+        name = " ".join(["invoke_agent", *agent.values()])
+        operation = _Operation(self._telemetry, name, {**agent, **own}, get_current(), links)
         propagator.inject(carrier, operation.context)
         if "traceparent" in carrier:
             metadata[METADATA] = [*earlier[:1], carrier["traceparent"]]
-        return _AgentRun(operation, self._name, self._of_all)
+        return _AgentRun(operation, agent, of_all)
 
 
+@dataclass
 class _AgentRun:
     """One run of an agent (``ObservedRun``), with the attributes of its calls and those of its requests."""
 
-    def __init__(self, operation: _Operation, of_calls: _Attributes, of_requests: _Attributes) -> None:
-        self._operation = operation
-        self._name = of_calls
-        self.of_requests = of_requests
-        self.totals: Counter[str] = Counter()  # the tokens of its requests
+    _operation: _Operation
+    _name: _Attributes
+    of_requests: _Attributes
+    totals: Counter[str] = field(default_factory=Counter)  #: the tokens of its requests
 
     def context(self) -> Context:
         """Return the current context, with the span of the run as the current one."""
@@ -373,6 +364,18 @@ def _exception_name(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+def _known(attributes: _Attributes) -> _Attributes:
+    """Return the attributes that have a value, as an exporter takes it.
+
+    At an integer of more than 64 bits or at half of a surrogate pair it fails, and loses all that it has.
+    """
+    return {
+        name: replace_lone_surrogates(value)
+        for name, value in attributes.items()
+        if value is not None and not (isinstance(value, int) and abs(value) >= 2**63)
+    }
+
+
 def _address(endpoint: str | None) -> _Attributes:
     """Return the host and the port of a server's address: neither a path nor a password is recorded."""
     if not endpoint:
@@ -382,7 +385,7 @@ def _address(endpoint: str | None) -> _Attributes:
         host, port = parts.hostname, parts.port or (80 if parts.scheme == "http" else 443)
     except ValueError:  # it is no address
         return {}
-    return {"server.address": replace_lone_surrogates(host), "server.port": port} if host else {}
+    return {"server.address": host, "server.port": port} if host else {}
 
 
 def _settings(request: RoundContext | Request | None) -> _Attributes:
@@ -390,11 +393,6 @@ def _settings(request: RoundContext | Request | None) -> _Attributes:
     if not isinstance(request, Request):
         return {} if request is None or request.output is None else {"gen_ai.output.type": "json"}
     values, form = request.settings.values, request.settings.output_format
-    found: _Attributes = {} if form is None else {"gen_ai.output.type": "text" if form.type == "text" else "json"}
-    for field, name in _SETTINGS.items():
-        value = values.get(field)
-        if isinstance(value, list):
-            value = list(map(replace_lone_surrogates, value))
-        if value is not None and not (isinstance(value, int) and abs(value) >= _LARGEST):
-            found[f"gen_ai.request.{name}"] = value
-    return found
+    output = None if form is None else "text" if form.type == "text" else "json"
+    settings = {f"gen_ai.request.{name}": values.get(setting) for setting, name in _SETTINGS.items()}
+    return {**settings, "gen_ai.output.type": output}

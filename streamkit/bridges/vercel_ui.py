@@ -4,9 +4,9 @@ The chunks, and what a client makes of them: ``ui-message-chunks.ts`` and ``proc
 https://github.com/vercel/ai/tree/main/packages/ai/src. A version gets no chunk and no field that its early releases
 (5.0.92, 6.0.0, 7.0.0) lack: they end in an error at one.
 
-- The page gets what ``ev.to_json(public=True)`` has: no text of an exception, no message of the provider.
+- The page gets what ``events.to_json(public=True)`` has: no text of an exception, no message of the provider.
 - A call is ``input-available`` once its turn is confirmed, because a page runs its own tools then.
-- What the model's provider needs again (signatures, encrypted reasoning, blocks of tools that it ran) travels in
+- What the model's provider needs again (signatures, encrypted reasoning, citations, blocks of tools that it ran) is in
   ``providerMetadata.streamkit`` and comes back with the page's messages. No other opaque value is sent.
 
 It is pure: no event loop, no web framework.
@@ -34,9 +34,8 @@ __all__ = ["HEADERS", "Chat", "InvalidChat", "UiMessageStream", "parse_chat"]
 
 #: The headers of a response with a UI message stream.
 HEADERS: Final = {**EVENT_STREAM_HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
-#: The finish reasons that have another name here.
-_FINISH_REASONS: Final = {"tool_calls": "tool-calls", "content_filter": "content-filter", "refusal": "content-filter"}
-_FINISH_REASONS["pause"] = "other"
+#: The finish reasons that are none here.
+_FINISH_REASONS: Final = {"refusal": "content-filter", "pause": "other"}
 #: The client looks for the schema of a data part by its name in an object, and each object has these members.
 _OF_OBJECTS = "constructor|hasOwnProperty|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf"
 _DATA_NAME = re.compile(rf"(?!(?:{_OF_OBJECTS}|{STATE})$)[A-Za-z][\w.-]{{0,63}}", re.ASCII)
@@ -87,6 +86,7 @@ class UiMessageStream(PageStream):
         self._calls: dict[str, _Part] = {}  # of the round, by id
         self._server_calls: dict[str, _Part] = {}  # by the provider's id, or else the name
         self._sources: set[str] = set()
+        self._citations: dict[int | None, list[Any]] = {}  # of open texts, in the provider's own form
         self._round = self._part_count = 0
         self._number = 0  # of parts of the step
         self._is_closed = self._has_replay = self._ends_in_result = False
@@ -123,8 +123,9 @@ class UiMessageStream(PageStream):
             case ev.BlockEnded():
                 if event.block in self._open:
                     kind = self._open[event.block].kind if event.kind == "reasoning" else ""
-                    fields: Json = {"kind": kind, "signature": event.signature}
-                    fields |= {"metadata": to_valid_json(event.metadata), "refusal": event.kind == "refusal"}
+                    cited = {"citations": self._citations.pop(event.block)} if event.block in self._citations else {}
+                    fields: Json = {"kind": kind, "signature": event.signature, "refusal": event.kind == "refusal"}
+                    fields["metadata"] = to_valid_json({**event.metadata, **cited})
                     self._end_block(event.block, self._replay(**fields) if any(fields.values()) else None)
             case ev.ToolCallStart(call=ref):
                 part = self._calls[ref.id] = self._start_part("tool-input", id=ref.id, name=ref.name)
@@ -176,8 +177,10 @@ class UiMessageStream(PageStream):
                     self._send("tool-approval-request", approvalId=made.id, toolCallId=made.id)
             case ev.ToolRunning() | ev.ToolAwaitingResult():
                 call = self._call(event.call)
-                if call.state == "asked" and self._version > 6:  # and the application has decided
-                    self._send("tool-approval-response", approvalId=call.id, approved=True)
+                if call.state == "asked":  # and the application has decided
+                    call.state = "available"
+                    if self._version > 6:
+                        self._send("tool-approval-response", approvalId=call.id, approved=True)
                 self._make_available(call)
             case ev.ToolProgress(value=ev.UiData(name=name)):
                 if _DATA_NAME.fullmatch(name):
@@ -228,6 +231,7 @@ class UiMessageStream(PageStream):
         if self._number:
             self._send("finish-step")
         self._number, self._has_replay = 0, False
+        self._citations.clear()
 
     def _start_part(self, kind: str, *, id: str = "", name: str = "") -> _Part:
         """Return a new part of the step, which begins with its first part."""
@@ -262,8 +266,8 @@ class UiMessageStream(PageStream):
     def _make_available(self, call: _Part) -> None:
         """Write the input of a call, unless the page has it."""
         if call.state not in ("available", "asked", "ended"):
+            call.state = "available"
             self._send("tool-input-available", **self._call_fields(call), input=call.input)
-        call.state = "ended" if call.state == "ended" else "available"
 
     def _call_fields(self, call: _Part) -> Json:
         fields = {"toolCallId": call.id, "toolName": call.name, "providerMetadata": self._replay(**call.replay)}
@@ -317,6 +321,8 @@ class UiMessageStream(PageStream):
             del self._server_calls[key]
 
     def _show_source(self, event: ev.Citation) -> None:
+        if event.data is not None:
+            self._citations.setdefault(event.block, []).append(event.data)
         source = event.url or event.title
         if source and source not in self._sources:
             self._sources.add(source)
@@ -341,7 +347,7 @@ class UiMessageStream(PageStream):
                 self._send("start-step")
                 self._send("finish-step")
             reason = "other" if self._finish is None else self._finish.reason
-            shown = _FINISH_REASONS.get(reason, reason)
+            shown = _FINISH_REASONS.get(reason, reason).replace("_", "-")
             metadata = self._metadata(run) if self._metadata is not None and run is not None else None
             self._send("finish", finishReason=shown, messageMetadata=metadata)
         else:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from types import ModuleType
 
 import streamkit
-from streamkit.cli import chat, convert, demo, gateway, inspect, key, normalize, report, tap
+from streamkit.cli import chat, conformance, convert, demo, gateway, inspect, key, normalize, report, tap
 from streamkit.cli.terminal import OutputError, escape_line, protected
 from streamkit.errors import UsageError
 from streamkit.values.distribution import install_command
@@ -43,6 +43,7 @@ _COMMANDS: dict[str, ModuleType] = {
     "inspect": inspect,
     "report": report,
     "convert": convert,
+    "conformance": conformance,
     "chat": chat,
     "gateway": gateway,
     "key": key,

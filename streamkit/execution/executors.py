@@ -21,7 +21,7 @@ import anyio.lowlevel
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event
-from streamkit.execution.one_call.attempt import AroundCall
+from streamkit.execution.one_call.attempt import AroundCall, CallObserver
 from streamkit.execution.one_call.background import (
     BackgroundTask,
     asyncio_event_loop,
@@ -40,7 +40,6 @@ from streamkit.reading.turn import Turn
 from streamkit.tools import AnyTool, Approval, to_tools
 
 if TYPE_CHECKING:
-    from streamkit.execution.round.observer import CallObserver
     from streamkit.execution.shared import SharedAccumulator
     from streamkit.execution.shared_execution import SharedExecution
 

@@ -32,7 +32,7 @@ from streamkit.gateway.attempt import Attempt
 from streamkit.gateway.bodies import LARGE, Bodies, Body, BodyRefused, GatewayLimits, run_in_thread
 from streamkit.gateway.client import ClientStream, is_from_another_site, run_watched
 from streamkit.gateway.gateway_state import GatewayState, Price
-from streamkit.gateway.model_lists import OLLAMA_VERSION, ModelLists, describe_models, describe_ollama_model
+from streamkit.gateway.model_lists import OLLAMA_VERSION, ModelLists, describe_ollama_model
 from streamkit.gateway.operation import Observe, Operation, find_cost, known_price, observe_exchange
 from streamkit.gateway.passed_on import PASSED_ON, find_path, pass_on, refusal_sentence
 from streamkit.gateway.routes import TOO_LONG, Route, client_provider, find_mounted_route
@@ -42,6 +42,7 @@ from streamkit.gateway.stores.store import MemoryStore, OwnEntries, Store, Store
 from streamkit.gateway.stores.stored_responses import ReferenceNotFound, ReferencesTooLarge, find_references
 from streamkit.gateway.translation.state_text import StateSettings
 from streamkit.gateway.upstream import Exchange, Observer, Upstream, current_exchange
+from streamkit.providers.writing.model_lists import describe_models
 from streamkit.providers.writing.writer import Writer
 from streamkit.reading.source_failure import is_io_failure
 from streamkit.values.request_changes import changes_meaning
@@ -241,7 +242,7 @@ class Service:
         if self._route.action == "list_models":
             sender, wanted = self._sender, self._route.model
             names = [name for name in await gateway.lists.load() if sender is None or sender.key.allows(name)]
-            found = describe_models(self._route.client, names, wanted)
+            found = describe_models(self._client.traits.endpoint, names, wanted)
             missing = f"this gateway lists no model {wanted!r}"
             await self._reply(JSONResponse(found) if found else self._refuse(404, missing, code="not_found"))
             return

@@ -1,4 +1,4 @@
-"""The models that clients can list, in the form of each wire: those that upstreams name, and those that they list.
+"""The models that clients can list: those that upstreams name, and those that they list.
 
 What an upstream lists is asked for again after a minute, and left out if it does not respond. A name is listed as
 clients send it (``Upstream.models``). This module must not depend on ASGI.
@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
 from time import monotonic
 from typing import Any
 
 import anyio
 
+from streamkit import providers
 from streamkit.gateway.upstream import ANY_MODEL, Upstream
 
-__all__ = ["OLLAMA_VERSION", "ModelLists", "describe_models", "describe_ollama_model"]
+__all__ = ["OLLAMA_VERSION", "ModelLists", "describe_ollama_model"]
 
 Json = dict[str, Any]
 _log = logging.getLogger("streamkit.gateway")
 _FRESH = 60.0  # seconds for which a list is not asked for again
 _PATIENCE = 5.0  # seconds for a list
-#: When these models were made is not known, and the SDKs need a date.
-_CREATED = "1970-01-01T00:00:00Z"
 #: Clients refuse a version that is too old for tools (0.3) or for capabilities (0.6).
 OLLAMA_VERSION = "0.12.0"
-_DETAILS: Json = {"families": [], **dict.fromkeys(("parent_model", "format", "family"), "")}
-_DETAILS |= {"parameter_size": "", "quantization_level": ""}
 
 
 class ModelLists:
@@ -77,41 +73,9 @@ def _client_names(name: str, model: str, listed: Sequence[str]) -> Iterator[str]
         yield model if name == ANY_MODEL else name
 
 
-def describe_models(client: str, names: Sequence[str], wanted: str | None) -> Json | None:
-    """Return the list of models, or one of them, in the client's wire; None if there is no model of that name.
-
-    Args:
-        client: the name of the client's provider.
-        names: the names of the models.
-        wanted: the model that the client asks for; None for all.
-    """
-    if client == "gemini":
-        methods = ["generateContent", "streamGenerateContent"]
-        entries: list[Json] = [
-            {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods} for name in names
-        ]
-    elif client == "ollama":  # whose command shows a part of the digest
-        made = {"modified_at": _CREATED, "size": 0, "details": _DETAILS}
-        digests = [sha256(name.encode("utf-8", "replace")).hexdigest() for name in names]
-        entries = [
-            {"name": name, "model": name, "digest": digest, **made} for name, digest in zip(names, digests, strict=True)
-        ]
-    elif client == "cohere":
-        entries = [{"name": name, "endpoints": ["chat"], "finetuned": False} for name in names]
-    else:  # Anthropic and OpenAI have the same path; each SDK reads its own fields
-        made = {"object": "model", "created": 0, "owned_by": "streamkit"}
-        made |= {"type": "model", "created_at": _CREATED, "lifecycle": "active"}
-        entries = [{"id": name, "display_name": name, **made} for name in names]
-    if wanted is not None:
-        return entries[names.index(wanted)] if wanted in names else None
-    if client in ("gemini", "ollama", "cohere"):
-        return {"models": entries}
-    ends = {"first_id": names[0], "last_id": names[-1]} if names else {"first_id": None, "last_id": None}
-    return {"object": "list", "data": entries, "has_more": False, **ends}
-
-
 def describe_ollama_model(name: str) -> Json:
     """Return the response of ``/api/show``: that the model calls tools, without which clients offer none."""
     texts = dict.fromkeys(("modelfile", "parameters", "template"), "")
+    entry = providers.get("ollama").traits.endpoint.model_entry
     known = {"capabilities": ["completion", "tools"], "model_info": {"general.basename": name}}
-    return {**texts, "details": _DETAILS, "modified_at": _CREATED, **known}
+    return {**texts, "details": entry["details"], "modified_at": entry["modified_at"], **known}

@@ -47,17 +47,13 @@ class TraceObserver:
         self._models |= {name for name in upstream.targets().values() if ANY_MODEL not in name}
         target, started = (request.model, upstream.endpoint), monotonic()
         chat = Chat(self._telemetry, providers.get(upstream.provider), target, asked, models=self._models)
-        try:
-            async with AsyncExitStack() as stack:
-                with chat.current():
-                    opened = await stack.enter_async_context(response)
-                yield opened
-        except BaseException as error:
-            chat.end(turn, error)
-            raise
-        if asked.stream and exchange.first_byte is not None:
-            chat.begin_response(exchange.began + exchange.first_byte - started)
-        chat.end(turn)
+        async with AsyncExitStack() as stack:
+            stack.push(lambda kind, error, traceback: chat.end(turn, error))
+            with chat.current():
+                opened = await stack.enter_async_context(response)
+            yield opened
+            if asked.stream and exchange.first_byte is not None:
+                chat.begin_response(exchange.began + exchange.first_byte - started)
 
     def report(self, exchange: Exchange) -> None:
         """Do nothing: the spans have ended with the responses."""

@@ -170,7 +170,7 @@ def error_of_foreign_wire(error: StreamError, head: bytes, provider: Provider) -
         )
     if name is None or providers.get(name).package == provider.package:
         return error
-    message = f"{error.message}: it looks like {name!r}, so create the Turn with that provider"
+    message = f"{error.message}: it looks like {name!r}, so name that one as the provider"
     return msgspec.structs.replace(error, message=message)
 
 

@@ -346,7 +346,7 @@ class Turn(ChoiceView):
             self._parser.end()
         if self._markup is not None:
             self._markup.close()
-        failure = to_turn_error(error) if isinstance(error, BaseException) else error
+        failure = error if error is None or isinstance(error, StreamError) else to_turn_error(error)
         is_complete = complete and error is None and accumulator.is_recognized()
         accumulator.close(complete=is_complete, failure=failure)
         return self._drain_events()

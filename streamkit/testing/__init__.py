@@ -3,7 +3,8 @@
 ``serve`` starts an HTTP server on loopback that implements every provider's wire. Its script is written once, without a
 provider; the server sends the same turns to an OpenAI client, an Anthropic client or a Gemini client. It rejects what
 the real provider would reject. ``validate_request`` applies the same rules to a body without a server, ``list_rules``
-lists them with their sources. The server needs the extra ``testing``, and is loaded on first use.
+lists them with their sources; without ``complete=True`` both are about the conversation alone. The server needs the
+extra ``testing``, and is loaded on first use.
 
 ``record`` writes a stream to a file, with its secrets removed, for a bug report or a case.
 
@@ -23,13 +24,16 @@ from streamkit.testing.conformance import (
     check_provider,
     every_cut,
 )
-from streamkit.testing.rules.rule import Rule, Violation, list_rules, validate_request
+from streamkit.testing.rules.rule import Rule, Violation
+from streamkit.testing.rules.validation import list_rules, validate_request
 from streamkit.testing.script import (
     Call,
     Disconnect,
     ErrorEvent,
+    Expect,
     RawBytes,
     Reasoning,
+    Recorded,
     Reply,
     Request,
     Script,
@@ -48,8 +52,10 @@ __all__ = [
     "ConformanceError",
     "Disconnect",
     "ErrorEvent",
+    "Expect",
     "RawBytes",
     "Reasoning",
+    "Recorded",
     "Recording",
     "Reply",
     "Report",

@@ -29,6 +29,7 @@ from streamkit.reading.turn import Turn
 
 __all__ = [
     "Case",
+    "cases_in",
     "encode_frame",
     "encode_json_array",
     "encode_stream",
@@ -60,6 +61,11 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
     "body": (dict, list),
     "expected": dict,
 }
+
+
+def cases_in(folder: str | Path) -> list[Path]:
+    """Return the case files of a folder, sorted by name."""
+    return sorted(path for path in Path(folder).glob("*.json") if path.name[0] not in "._")
 
 
 def every_cut(data: bytes, seed: int = 1) -> Iterator[list[bytes]]:
@@ -151,24 +157,29 @@ class Case:
 
     # ---------------------------------------------------------------- input
 
+    @property
+    def data(self) -> bytes:
+        """The bytes of the response: those of the file beside the case, else its body or its framed chunks."""
+        traits = self.provider.traits
+        if self.byte_files:
+            return self.byte_files[0].read_bytes()
+        if "body" in self.fields:
+            indent = None if traits.framing == "ndjson" else 2
+            return json.dumps(self.fields["body"], ensure_ascii=False, indent=indent).encode()
+        terminator = self.fields.get("terminator", True)
+        end_marker = terminator if isinstance(terminator, str) else traits.end_marker if terminator else None
+        return encode_stream(self.chunks or [], traits, end_marker=end_marker)
+
     def inputs(self) -> dict[str, list[list[Any]]]:
         """Return the input in each form and split: by the form, a list of splits, each a list of parts to feed."""
         inputs: dict[str, list[list[Any]]] = {}
         chunks, traits = self.chunks, self.provider.traits
-        if self.byte_files:
-            data = self.byte_files[0].read_bytes()
-        elif "body" in self.fields:
-            indent = None if traits.framing == "ndjson" else 2
-            data = json.dumps(self.fields["body"], ensure_ascii=False, indent=indent).encode()
-        else:
-            terminator = self.fields.get("terminator", True)
-            end_marker = terminator if isinstance(terminator, str) else traits.end_marker if terminator else None
-            data = encode_stream(chunks or [], traits, end_marker=end_marker)
+        if not self.byte_files and "body" not in self.fields:
             if traits.framing == "sse":
                 inputs["array"] = list(every_cut(encode_json_array(chunks or [])))
             if traits.framing == "event_stream":  # recordings of binary streams are kept as lines of JSON
                 inputs["lines"] = list(every_cut(encode_stream(chunks or [], replace(traits, framing="ndjson"))))
-        inputs["bytes"] = list(every_cut(data))
+        inputs["bytes"] = list(every_cut(self.data))
         if chunks is not None:
             inputs["dict"] = [chunks]
         wanted = self.fields.get("inputs", _INPUTS)

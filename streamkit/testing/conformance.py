@@ -44,7 +44,7 @@ from pathlib import Path
 from streamkit import providers
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
-from streamkit.testing.case import Case, every_cut
+from streamkit.testing.case import Case, cases_in, every_cut
 
 __all__ = ["Case", "ConformanceError", "Report", "cases_in", "check_case", "check_provider", "every_cut"]
 
@@ -106,11 +106,6 @@ def check_provider(provider: ProviderName | str | Provider, folder: str | Path) 
     if report.failed:
         raise ConformanceError(report)
     return report
-
-
-def cases_in(folder: str | Path) -> list[Path]:
-    """Return the case files of a folder, sorted by name."""
-    return sorted(path for path in Path(folder).glob("*.json") if path.name[0] not in "._")
 
 
 def check_case(provider: ProviderName | str | Provider, path: str | Path) -> list[str]:

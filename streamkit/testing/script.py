@@ -1,26 +1,27 @@
 """The script of a test's model: replies, calls, rejected requests, stalls and broken connections.
 
-A script is written once, for all providers. The provider's encoder makes the frames of a reply, with the stalls and
-disconnects in between (``StreamRenderer``). This module must not depend on a particular provider or on HTTP.
+A script is written once, for all providers; ``rendering`` makes the frames of a reply. This module must not depend on a
+particular provider or on HTTP.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
-from itertools import takewhile
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from streamkit import providers
 from streamkit.calls import FinishReason, Usage
 from streamkit.errors import UsageError
 from streamkit.events import ReasoningKind
-from streamkit.framing import framer_for
 from streamkit.history import (
     Block,
-    Content,
     FileBlock,
     ImageBlock,
     OpaqueBlock,
@@ -31,15 +32,20 @@ from streamkit.history import (
     ToolResponseBlock,
     UnknownBlock,
 )
+from streamkit.providers.contract.traits import Framing
 from streamkit.providers.provider import Provider
+from streamkit.providers.writing.encoding import text_or_json
+from streamkit.reading.turn import Turn
 
 __all__ = [
     "Call",
     "Disconnect",
     "ErrorEvent",
+    "Expect",
     "Item",
     "RawBytes",
     "Reasoning",
+    "Recorded",
     "Reply",
     "ReplyFactory",
     "ReplyLike",
@@ -48,10 +54,7 @@ __all__ = [
     "ScriptPlayer",
     "Stall",
     "Status",
-    "Step",
-    "StreamRenderer",
-    "split_reads",
-    "to_json_array",
+    "check_speed",
 ]
 
 
@@ -104,7 +107,7 @@ class RawBytes:
     """Bytes that are sent unchanged: a malformed frame, a comment, another server's stream.
 
     As an item of a ``Reply`` they are sent between the frames of the items around them, before the finish if nothing
-    follows. As a turn of the script they are the body of the response.
+    follows; a request without a stream is then refused. As a turn of the script they are the body of the response.
 
     Attributes:
         data: the bytes.
@@ -117,6 +120,18 @@ class RawBytes:
     def __post_init__(self) -> None:
         if not isinstance(self.data, bytes):
             raise UsageError(f"RawBytes contains bytes, not {type(self.data).__name__}")
+
+
+def check_speed(delta_size: int | None, delay: float | None) -> None:
+    """Check the characters of a delta and the seconds between two chunks, if they are set.
+
+    Raises:
+        UsageError: one of them is out of range.
+    """
+    if delta_size is not None and delta_size < 1:
+        raise UsageError(f"delta_size must be a number of characters, at least 1, not {delta_size}")
+    if delay is not None and not 0 <= delay < math.inf:
+        raise UsageError(f"delay must be the seconds between two chunks, not {delay}")
 
 
 _BLOCKS = (
@@ -145,16 +160,28 @@ class Reply:
         finish: the finish reason; default ``tool_calls`` if there are calls, else ``stop``.
         usage: the reported tokens; by default about one for four characters. Chat Completions reports them only to
             requests that ask for them by ``stream_options``.
+        delay: seconds between two chunks of this reply; None for that of the server.
+        delta_size: characters in one delta of this reply; None for that of the server.
 
     Raises:
-        UsageError: an item has another type.
+        UsageError: an item has another type, or a number is out of range.
     """
 
     items: tuple[Item, ...]
     finish: FinishReason | None
     usage: Usage | None
+    delay: float | None
+    delta_size: int | None
 
-    def __init__(self, *items: Item, finish: FinishReason | None = None, usage: Usage | None = None) -> None:
+    def __init__(
+        self,
+        *items: Item,
+        finish: FinishReason | None = None,
+        usage: Usage | None = None,
+        delay: float | None = None,
+        delta_size: int | None = None,
+    ) -> None:
+        check_speed(delta_size, delay)
         for item in items:
             if not isinstance(item, (str, Call, Reasoning, RawBytes, Stall, Disconnect, ErrorEvent, *_BLOCKS)):
                 raise UsageError(
@@ -164,6 +191,119 @@ class Reply:
         object.__setattr__(self, "items", items)
         object.__setattr__(self, "finish", finish)
         object.__setattr__(self, "usage", usage)
+        object.__setattr__(self, "delay", delay)
+        object.__setattr__(self, "delta_size", delta_size)
+
+
+class Recorded:
+    """A recorded response as a turn of the script: a file of ``record``, or a captured body.
+
+    A request of the recording's wire, and of its mode, gets its bytes. Any other one gets the same turn as its own
+    stream or body: text, reasoning and calls, the finish and the usage, or the error.
+
+    Args:
+        path: the file: server-sent events, NDJSON, Amazon's frames, or one JSON body.
+        provider: the provider whose response it is; None to find it by the first bytes.
+        delay: seconds between two chunks; None for that of the server.
+
+    Raises:
+        UsageError: the provider is not recognized, or the delay is out of range.
+        OSError: the file cannot be read.
+    """
+
+    def __init__(self, path: str | Path, *, provider: str | None = None, delay: float | None = None) -> None:
+        check_speed(None, delay)
+        self.path: Path = Path(path)  #: the file
+        self.delay: float | None = delay  #: seconds between two chunks; None for that of the server
+        self._data = self.path.read_bytes()
+        name = provider or providers.detect(self._data)
+        if name is None:
+            raise UsageError(
+                f"{self.path} is no response of a known wire; name its provider: Recorded(path, provider=)"
+            )
+        self._provider = providers.get(name)
+
+    def __repr__(self) -> str:
+        return f"Recorded({str(self.path)!r})"
+
+    def own_steps(self, provider: Provider, framing: Framing | None) -> list[bytes] | None:
+        """Return the recorded bytes, frame by frame, if they are what a provider sends; else None.
+
+        Args:
+            provider: the provider that is asked.
+            framing: of the stream that is asked for; None for a body.
+        """
+        head = self._data.lstrip()[:1]
+        recorded: Framing | None = _FRAMINGS.get(head, "sse")
+        if head == b"{" and isinstance(_decode(self._data), dict):
+            recorded = None
+        if provider.package != self._provider.package or recorded != framing:
+            return None
+        end = {"sse": rb"(?<=\n\n)|(?<=\r\n\r\n)", "ndjson": rb"(?<=\n)"}.get(recorded or "")
+        return [frame for frame in re.split(end, self._data) if frame] if end else [self._data]
+
+    def reply(self) -> Reply:
+        """Return the recorded turn as a reply of any provider."""
+        turn = Turn(self._provider, turn_key="recorded")
+        turn.feed(self._data)
+        turn.close()
+        items: list[Item] = [] if turn.content is None else [*turn.content.blocks]
+        if turn.error is not None:
+            items.append(ErrorEvent(Status(turn.error.status or 500, turn.error.message)))
+        finish = None if turn.finish is None else turn.finish.reason
+        return Reply(*items, finish=finish, usage=turn.usage, delay=self.delay)
+
+
+_FRAMINGS: dict[bytes, Framing] = {b"\x00": "event_stream", b"[": "json_array", b"{": "ndjson"}
+
+
+def _decode(data: bytes) -> Any:
+    """Return the value of JSON text, None for other bytes."""
+    try:
+        return json.loads(data)
+    except (RecursionError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """What the request of the next turn must have; in the script it stands before that turn.
+
+    A request without it is refused with status 400, takes the turn, and the end of the server's block raises an
+    AssertionError, so that a test fails also if the client hides the refusal.
+
+    Attributes:
+        tools: the names of the offered tools, in any order; None for any.
+        text: a text that occurs in what the request has after the model's last content: a message or a result.
+    """
+
+    tools: Collection[str] | None = None
+    text: str | None = None
+
+    def find_mismatch(self, body: Any, provider: Provider) -> str | None:
+        """Return why a request's body does not have what is expected, None if it has."""
+        try:
+            request = providers.parse_request(body, provider)
+        except UsageError as error:
+            return f"the request cannot be read: {error}"
+        offered = sorted(tool.name for tool in request.tools if tool.name is not None)
+        if self.tools is not None and offered != sorted(self.tools):
+            return f"the script expects the tools {sorted(self.tools)}, and the request offers {offered}"
+        if self.text is None:
+            return None
+        new: list[str] = []
+        for content in request.contents:
+            new = [] if content.speaker == "ai" else [*new, *map(_block_text, content.blocks)]
+        if any(self.text in text for text in new):
+            return None
+        return f"the script expects the text {self.text!r}, and what is new in the request is {new}"
+
+
+def _block_text(block: Block) -> str:
+    """Return the text of a message's block, or of the result of a call."""
+    if isinstance(block, ToolResponseBlock):
+        return text_or_json(block.result) + (block.error or "")
+    return block.text if isinstance(block, TextBlock) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +336,8 @@ class Status:
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:
     """An error that the provider reports within the stream, under status 200; the response ends with it.
+
+    A response that is not streamed is this error, with its status.
 
     Attributes:
         error: the error, as a ``Status`` would send it before the stream; text stands for a status of 500.
@@ -237,33 +379,45 @@ class Request:
 
 
 #: The response to one request; text stands for a reply with this text.
-ReplyLike: TypeAlias = Reply | Status | RawBytes | str
+ReplyLike: TypeAlias = Reply | Recorded | Status | RawBytes | str
 
 #: A function that makes the response to a request.
 ReplyFactory: TypeAlias = Callable[[Request], ReplyLike | Awaitable[ReplyLike]]
 
-#: One response for each request, in order; or a function that makes all of them.
-Script: TypeAlias = Sequence[ReplyLike | ReplyFactory] | ReplyLike | ReplyFactory
+#: One response for each request, in order, with what is expected of it before; or a function that makes all of them.
+Script: TypeAlias = Sequence[ReplyLike | ReplyFactory | Expect] | ReplyLike | ReplyFactory
 
 
 class ScriptPlayer:
     """The next turn of a script, for each conversation, whatever the providers of its requests.
 
+    Attributes:
+        mismatches: a sentence for each request that had not what the script expects.
+
     Raises:
-        UsageError: an item of the script is not a turn.
+        UsageError: an item of the script is not a turn, or the last one expects a request without a turn.
     """
 
     def __init__(self, script: Script) -> None:
         self._factory = script if callable(script) else None
-        if isinstance(script, (str, Reply, Status, RawBytes)):
+        if isinstance(script, (str, Reply, Recorded, Status, RawBytes)):
             script = [script]
-        self._turns = () if callable(script) else tuple(script)
-        for turn in self._turns:
-            if not callable(turn):
-                _check_turn(turn)
+        self.mismatches: list[str] = []
+        self._turns: list[ReplyLike | ReplyFactory] = []
+        self._expected: list[list[Expect]] = [[]]  # of each turn
+        for item in () if callable(script) else script:
+            if isinstance(item, Expect):
+                self._expected[-1].append(item)
+                continue
+            if not callable(item):
+                _check_turn(item)
+            self._turns.append(item)
+            self._expected.append([])
+        if self._expected[-1]:
+            raise UsageError(f"{self._expected[-1][0]!r} is the end of the script: the turn of that request follows it")
         self._used: Counter[str] = Counter()
 
-    async def next_turn(self, request: Request) -> Reply | Status | RawBytes:
+    async def next_turn(self, request: Request, provider: Provider) -> Reply | Recorded | Status | RawBytes:
         """Return the response to a request, and set the request's ``number``."""
         request.number = self._used[request.conversation]
         self._used[request.conversation] += 1
@@ -275,6 +429,10 @@ class ScriptPlayer:
                 f"another base_url({request.provider!r}, 'another')",
                 retry=False,
             )
+        for expected in () if self._factory else self._expected[request.number]:
+            if (mismatch := expected.find_mismatch(request.json, provider)) is not None:
+                self.mismatches.append(f"request {request.number + 1}: {mismatch}")
+                return Status(400, mismatch, retry=False)
         turn = self._factory or self._turns[request.number]
         try:
             response: object = turn(request) if callable(turn) else turn
@@ -285,169 +443,14 @@ class ScriptPlayer:
             return Status(500, f"the script's function for request {request.number + 1} raised {message}", retry=False)
 
 
-def _check_turn(turn: object) -> Reply | Status | RawBytes:
-    """Return a turn of a script as a Reply, Status or RawBytes, or raise UsageError."""
+def _check_turn(turn: object) -> Reply | Recorded | Status | RawBytes:
+    """Return a turn of a script, text as a Reply, or raise UsageError."""
     if isinstance(turn, str):
         return Reply(turn)
-    if not isinstance(turn, (Reply, Status, RawBytes)):
+    if not isinstance(turn, (Reply, Recorded, Status, RawBytes)):
         hint = "; put it into a Reply" if isinstance(turn, (Call, Reasoning, Stall, Disconnect, ErrorEvent)) else ""
         raise UsageError(
-            f"a turn must be a Reply, a Status, RawBytes, text, or a function of the request, not {turn!r}{hint}"
+            f"a turn must be a Reply, Recorded, a Status, RawBytes, text, or a function of the request, not "
+            f"{turn!r}{hint}"
         )
     return turn
-
-
-#: The next action of the server: send these bytes, wait, or disconnect.
-Step: TypeAlias = bytes | Stall | Disconnect
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRenderer:
-    """One reply rendered as one provider's stream."""
-
-    provider: Provider  #: the provider
-    response_id: str  #: the id of the response
-    model: str  #: the model of the response
-    #: returns the provider's id of the n-th call; None if the wire has none or the encoder makes it
-    call_id: Callable[[int], str | None]
-    delta_size: int  #: characters in a delta
-    #: the metadata with which the provider signs the first call of the reply
-    signature: Mapping[str, Any] = field(default_factory=dict)
-
-    def steps(self, reply: Reply, usage: Usage | None = None) -> list[Step]:
-        """Return the frames of the reply, with what is between them at its position; without usage none is reported."""
-        items = reply.items
-        end = next((position for position, item in enumerate(items) if isinstance(item, Disconnect)), None)
-        if end is not None and not _content_items(items[end:]):
-            items = (*items, _MARKERS[0])  # a disconnect sends half of the next frame: without one, that of a call
-        frames = self._frames(_content_items(items), reply.finish, usage)
-        steps: list[Step] = []
-        sent = 0
-        for position, item in enumerate(items):
-            if not isinstance(item, _BETWEEN_FRAMES):
-                continue
-            before, after = _content_items(items[:position]), _content_items(items[position:])
-            marked = (self._frames([*before, marker, *after], reply.finish, usage) for marker in _MARKERS)
-            frame_index = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*marked, strict=False)))
-            steps += frames[sent:frame_index]
-            if isinstance(item, Disconnect):
-                half = b"".join(frames[frame_index : frame_index + 1])
-                return [*steps, half[: len(half) // 2], item]
-            if isinstance(item, ErrorEvent):
-                error = item.status
-                return [*steps, self.provider.error_event(error.status, error.message, error.code)]
-            steps.append(item.data if isinstance(item, RawBytes) else item)
-            sent = frame_index
-        return steps + frames[sent:]
-
-    def _frames(self, items: Iterable[Item], finish: FinishReason | None, usage: Usage | None) -> list[bytes]:
-        return list(
-            self.provider.emit(
-                self.content(items),
-                response_id=self.response_id,
-                model=self.model,
-                finish=finish,
-                usage=usage,
-                delta_size=self.delta_size,
-            )
-        )
-
-    def content(self, items: Iterable[Item]) -> Content:
-        """Return the items as the assistant's Content."""
-        blocks: list[Block] = []
-        calls = 0
-        for item in items:
-            match item:
-                case str():
-                    blocks.append(TextBlock(text=item, metadata=self._metadata()))
-                case Reasoning():
-                    extra = {} if item.signature is None else {"signature": item.signature}
-                    blocks.append(
-                        ReasoningBlock(
-                            text=item.text,
-                            kind=item.kind or self.provider.traits.reasoning_kind,
-                            signature=item.signature,
-                            metadata=self._metadata(**extra),
-                        )
-                    )
-                case Call():
-                    blocks.append(self._call(item, item.id or self.call_id(calls), calls))
-                    calls += 1
-                case Stall() | Disconnect() | RawBytes() | ErrorEvent():
-                    pass
-                case _:
-                    blocks.append(item)
-        metadata = self._metadata(model=self.model, response_id=self.response_id)
-        return Content(speaker="ai", blocks=blocks, metadata=metadata)
-
-    def _call(self, call: Call, raw_id: str | None, index: int) -> ToolCallBlock:
-        metadata = self._metadata(raw_id=raw_id, **({} if index else self.signature))
-        parameters: dict[str, Any] | str
-        if not isinstance(call.arguments, str):
-            parameters = json.dumps(call.arguments, ensure_ascii=False) if call.custom else dict(call.arguments)
-        elif call.custom:
-            parameters = call.arguments
-        else:
-            parameters = {}
-            metadata["raw_arguments"] = call.arguments
-        return ToolCallBlock(
-            id=raw_id or f"{self.response_id}_{index}",
-            name=call.name,
-            parameters=parameters,
-            kind="custom" if call.custom else "function",
-            metadata=metadata,
-        )
-
-    def _metadata(self, **more: Any) -> dict[str, Any]:
-        return {"provider": self.provider.name, **more}
-
-
-def _content_items(items: Iterable[Item]) -> list[Item]:
-    """Return the items that are content."""
-    return [item for item in items if not isinstance(item, _BETWEEN_FRAMES)]
-
-
-_BETWEEN_FRAMES = (Stall, Disconnect, RawBytes, ErrorEvent)
-
-# Two calls that no script makes. A reply with the one at a position, and with the other, gives two streams; the first
-# frame that differs is the frame of this position. They are calls, because every wire sends a call in its own frames.
-_MARKERS = (Call("one", {"never": "read"}, id="one"), Call("other", {"never": "read"}, id="other"))
-
-
-def to_json_array(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the payloads of SSE frames as one JSON array, one element in each step."""
-    framer, separator = framer_for("sse"), b"["
-    for step in steps:
-        if isinstance(step, Disconnect):
-            if framer.pending:  # the truncated frame
-                yield separator + framer.pending.removeprefix(b"data:").lstrip()
-            yield step
-            return
-        if isinstance(step, Stall):
-            yield step
-            continue
-        for _, payload in framer.feed(step):
-            yield separator + payload
-            separator = b"\n,\r\n"  # as the API writes it
-    yield b"[]\n" if separator == b"[" else b"\n]\n"
-
-
-def split_reads(steps: Iterable[Step], size: int | None) -> Iterator[Step]:
-    """Yield the same bytes in parts of *size*; only before a stall, a disconnect and the end they may be shorter."""
-    if size is None:
-        yield from steps
-        return
-    buffer = b""
-    for step in steps:
-        if isinstance(step, bytes):
-            buffer += step
-            while len(buffer) >= size:
-                yield buffer[:size]
-                buffer = buffer[size:]
-        else:
-            if buffer:
-                yield buffer
-            buffer = b""
-            yield step
-    if buffer:
-        yield buffer

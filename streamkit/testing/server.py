@@ -7,10 +7,11 @@ are in ``application``; this module has the address, the start and the end of th
 from __future__ import annotations
 
 import asyncio
-import math
 import socket
 import threading
+from collections.abc import Sequence
 from types import TracebackType
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -19,7 +20,7 @@ from streamkit import providers
 from streamkit.errors import UsageError
 from streamkit.providers.provider import Provider
 from streamkit.providers.registry import ProviderName
-from streamkit.testing.script import Request, Script
+from streamkit.testing.script import Request, Script, check_speed
 from streamkit.values.distribution import missing_package
 
 try:
@@ -36,9 +37,18 @@ __all__ = ["Server", "serve"]
 
 
 def serve(
-    script: Script, *, delta_size: int = 16, delay: float = 0.0, read_size: int | None = None, strict: bool = True
+    script: Script,
+    *,
+    delta_size: int = 16,
+    delay: float = 0.0,
+    read_size: int | None = None,
+    strict: bool | Literal["conversation"] = True,
+    key: str | None = None,
+    models: Sequence[str] | None = None,
 ) -> Server:
     """Return a server that responds to requests with the turns of *script*, on every provider's wire.
+
+    A request that asks for a stream gets one, any other one complete body, as the provider decides it.
 
     Use it as a context manager, with ``async with`` or with ``with``; in a fixture::
 
@@ -47,20 +57,27 @@ def serve(
             with serve([Reply(Call("get_weather", {"city": "Oslo"})), Reply("4 degrees.")]) as server:
                 yield server
 
+    A count of tokens is an estimate, of four characters each. Embeddings are refused: a script has none.
+
     A request that the real provider would reject gets status 400 and that provider's error body, and takes no turn of
     the script. The message names the place and the rule that it breaks; ``list_rules`` lists the rules with
     their sources.
 
     Args:
-        script: the turns, one for each request: a ``Reply``, a ``Status``, text, or a function of the ``Request`` that
-            returns one of these. A function instead of the sequence responds to every request. The script goes on over
-            all base URLs of one conversation (a client that changes the provider continues it); each conversation
-            starts it anew. A request after its end gets status 500.
+        script: the turns, one for each request: a ``Reply``, ``Recorded``, a ``Status``, text, or a function of the
+            ``Request`` that returns one of these. An ``Expect`` before a turn checks its request. A function instead of
+            the sequence responds to every request. The script goes on over all base URLs of one conversation (a client
+            that changes the provider continues it); each conversation starts it anew. A request after its end gets
+            status 500.
         delta_size: characters in one delta of text or arguments.
         delay: seconds between two chunks.
         read_size: bytes in one chunk; None: one frame in each.
-        strict: whether to reject what the real provider would reject. False accepts any body, for tests that are not
-            about conversations.
+        strict: what is rejected of what the real provider would reject: the whole body is checked with True (fields,
+            types, limits, tools, conversation), the calls, results and messages alone with "conversation", nothing
+            with False.
+        key: the only key that is accepted: a request with another one, or with none, gets status 401. None accepts all.
+        models: the models that clients can list and ask; a request for another one gets status 404. None accepts every
+            name, and lists ``scripted``.
 
     Returns:
         The server, not yet started.
@@ -68,7 +85,9 @@ def serve(
     Raises:
         UsageError: an item of the script is not a turn, or a size or delay is out of range.
     """
-    return Server(script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict)
+    return Server(
+        script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict, key=key, models=models
+    )
 
 
 class Server:
@@ -85,14 +104,22 @@ class Server:
         delta_size: int = 16,
         delay: float = 0.0,
         read_size: int | None = None,
-        strict: bool = True,
+        strict: bool | Literal["conversation"] = True,
+        key: str | None = None,
+        models: Sequence[str] | None = None,
     ) -> None:
-        if delta_size < 1 or (read_size is not None and read_size < 1):
-            raise UsageError(f"delta_size and read_size must be at least 1, not {delta_size} and {read_size}")
-        if not 0 <= delay < math.inf:
-            raise UsageError(f"delay must be the seconds between two chunks, not {delay}")
+        if read_size is not None and read_size < 1:
+            raise UsageError(f"read_size must be a number of bytes, at least 1, not {read_size}")
+        check_speed(delta_size, delay)
         self._application = ScriptedApplication(
-            script, delta_size=delta_size, delay=delay, read_size=read_size, strict=strict, disconnect=self._disconnect
+            script,
+            delta_size=delta_size,
+            delay=delay,
+            read_size=read_size,
+            strict=strict,
+            key=key,
+            models=models,
+            disconnect=self._disconnect,
         )
         self.requests: list[Request] = self._application.requests
         self._state = ServerState()
@@ -143,6 +170,7 @@ class Server:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end()
+        self._check_expectations(error)
 
     async def __aenter__(self) -> Server:
         # Shielded, so that a cancellation takes effect inside the block, whose exit ends the server.
@@ -155,6 +183,12 @@ class Server:
     ) -> None:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._end)
+        self._check_expectations(error)
+
+    def _check_expectations(self, error: BaseException | None) -> None:
+        """Raise an AssertionError for requests without what the script expects, unless the block raised already."""
+        if self._application.mismatches and error is None:
+            raise AssertionError("; ".join(self._application.mismatches))
 
     def _start(self) -> None:
         if self._thread is not None:

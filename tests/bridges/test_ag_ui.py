@@ -114,7 +114,8 @@ class Application:
         return frames + stream.close()
 
     def _ask(self, context: Any) -> Any:
-        body = {"model": "m", "max_tokens": 999, **context.request}
+        limit = "max_output_tokens" if self.provider == "openai_responses" else "max_tokens"
+        body = {"model": "m", limit: 999, **context.request}
         path = {"anthropic": "/v1/messages", "openai_chat": "/chat/completions", "openai_responses": "/responses"}
         self.requests.append(body)
         return self.http.stream("POST", path[self.provider], json=body)

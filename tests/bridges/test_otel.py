@@ -40,6 +40,7 @@ from streamkit import (
     Tool,
     ToolFailed,
     Turn,
+    execute_one_tool,
     execute_tool_calls_batched,
     execute_tool_calls_sequentially,
     read,
@@ -925,6 +926,37 @@ async def test_results_of_any_value_are_recorded() -> None:
 
 
 # -------------------------------------------------------------------- loops of one's own
+
+
+@pytest.mark.anyio
+async def test_one_call_by_hand() -> None:
+    bench = Bench()
+
+    @tool
+    def fetch(city: str) -> str:
+        """Fetch."""
+        with bench.span("inner"):
+            return city
+
+    @tool
+    async def wait() -> None:
+        """Wait."""
+        await anyio.sleep_forever()
+
+    turn = Turn("anthropic", "k2")
+    async for _ in read(turn, answer(("fetch", {"city": "Oslo"}), ("fetch", {}), ("wait", {}))):
+        pass
+    options: dict[str, Any] = {"tools": [fetch, wait], "turn": turn, "observer": bench.telemetry}
+    with bench.span("my worker"):
+        for call in turn.calls[:2]:  # the second one has no valid arguments, and does not run
+            await execute_one_tool(call, **options)
+        with anyio.move_on_after(0.01):
+            await execute_one_tool(turn.calls[2], **options)
+        with bench.span("after"):
+            pass
+    assert bench.parents("execute_tool fetch") == bench.parents("execute_tool wait") == ["my worker"]
+    assert (bench.parents("inner"), bench.parents("after")) == (["execute_tool fetch"], ["my worker"])
+    assert [attributes(span).get("error.type") for span in bench.named("execute_tool")] == [None, "canceled"]
 
 
 @pytest.mark.anyio

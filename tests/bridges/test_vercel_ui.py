@@ -469,26 +469,50 @@ def test_no_part_stays_open_and_no_id_is_used_twice(written: list[Any], cut: int
     assert parse_chat({"messages": [USER, read_message(chunks), USER]}).history
 
 
-def chunks_of(recorded: RecordedStream, part: float = 1.0) -> tuple[Turn, list[Json]]:
+def chunks_of(recorded: RecordedStream, part: float = 1.0) -> tuple[Turn, list[Any], list[Json]]:
     turn = Turn(recorded.provider, model="a-model", turn_key="turn-1")
     stream = UiMessageStream("m1")
     happened = turn.feed(recorded.data[: int(len(recorded.data) * part)]) + turn.close()
-    return turn, read_chunks(b"".join(map(stream.write, happened)) + stream.close())
+    return turn, happened, read_chunks(b"".join(map(stream.write, happened)) + stream.close())
 
 
 @pytest.mark.parametrize("recorded", all_recorded_streams(), ids=str)
 def test_a_page_gives_a_recorded_response_back(recorded: RecordedStream) -> None:
     """A server that has stored nothing renders what one does that has the turn's content, also of a broken response."""
     for part in (1.0, 0.9, 0.6, 0.3):
-        turn, chunks = chunks_of(recorded, part)
+        turn, happened, chunks = chunks_of(recorded, part)
         assert find_faults(chunks, 7) == []
-        content = turn.content
-        for block in content.blocks:
-            block.metadata.pop("citations", None)  # a page has them as sources
+        content, ended = turn.content, list[int]()
+        for event in happened:  # what comes after the end of its text is a source alone
+            ended += [event.block] if isinstance(event, events.BlockEnded) else []
+            if isinstance(event, events.Citation) and event.block in ended:
+                content.blocks[event.block].metadata.pop("citations", None)
         history = [Content.human("Pay."), *([content] if content.blocks else []), Content.human("Pay.")]
         shown = parse_chat(json.dumps({"messages": [USER, read_message(chunks), USER]})).history
         wanted = render(history, recorded.provider, model="a-model")
         assert render(shown, recorded.provider, model="a-model") == wanted
+
+
+def test_citations_come_back_with_their_text() -> None:
+    """They have encrypted references to the results of a search, which Anthropic wants again."""
+    cited = {"type": "web_search_result_location", "url": "https://e.org", "title": "E", "encrypted_index": "aWR4"}
+    other = {**cited, "url": "https://e.org/2"}
+    turn, stream = Turn("anthropic", turn_key="k"), UiMessageStream("m1")
+    deltas: list[Json] = [{"type": "citations_delta", "citation": cited}, {"type": "text_delta", "text": "It rains."}]
+    deltas.append({"type": "citations_delta", "citation": other})
+    chunks: list[Json] = [{"type": "message_start", "message": {"id": "r", "model": "m", "content": [], "usage": {}}}]
+    for index, kept in enumerate((deltas, [{"type": "text_delta", "text": " Yes."}])):
+        chunks.append({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}})
+        chunks += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in kept]
+        chunks.append({"type": "content_block_stop", "index": index})
+    chunks += [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"}]
+    happened = [event for chunk in chunks for event in turn.feed(chunk)] + turn.close()
+    message = read_message(read_chunks(b"".join(map(stream.write, happened)) + stream.close()))
+    shown = parse_chat({"messages": [USER, message, USER]}).history
+    assert render(shown, "anthropic")[1]["content"] == [
+        {"type": "text", "text": "It rains.", "citations": [cited, other]},
+        {"type": "text", "text": " Yes."},
+    ]
 
 
 LINT = SHARED / "judges" / "frontends" / "lint.mjs"
@@ -498,7 +522,7 @@ LINT = SHARED / "judges" / "frontends" / "lint.mjs"
 @pytest.mark.skipif(not LINT.exists(), reason=f"{LINT} is not here")
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
 def test_recorded_responses_obey_the_rules_of_a_foreign_judge() -> None:
-    streams = [chunks_of(recorded, part)[1] for recorded in all_recorded_streams() for part in (1.0, 0.7, 0.4)]
+    streams = [chunks_of(recorded, part)[2] for recorded in all_recorded_streams() for part in (1.0, 0.7, 0.4)]
     program = (
         f'import {{ lintUi }} from "{LINT}"; let text = ""; for await (const part of process.stdin) text += part;'
         "console.log(JSON.stringify(JSON.parse(text).map((chunks) => lintUi(chunks, { version: 7 }))));"

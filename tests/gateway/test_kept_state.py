@@ -253,10 +253,10 @@ def test_requests_go_on_while_the_store_is_away(caplog: pytest.LogCaptureFixture
             Broken.is_away.clear()
             chat(url, messages)
     assert state_of(server, 1, "anthropic") == FIRST[1:]
-    assert (
-        "opaque state of earlier responses was left out: the store of this gateway does not respond"
-        in reports[1].changes
-    )
+    left_out = "opaque state of earlier responses was left out: the store of this gateway does not respond"
+    assert [left_out in report.changes for report in reports].count(
+        True
+    ) == 1  # a report may come after the next request
     assert (refused.status_code, "does not respond" in refused.text) == (503, True)
     assert state_of(server, 2, "anthropic") == [*FIRST, "call"]
     assert "the store does not respond: TimeoutError: no answer" in caplog.text

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from compiled import IS_COMPILED
 
 from streamkit import Turn
 from streamkit.json_text import (
@@ -178,10 +179,11 @@ def test_the_search_for_a_refused_number_ends_where_there_is_none() -> None:
     assert _find_refused_number('{"a":[1,"1e999"]}') == 0
 
 
-def test_half_of_a_pair_in_an_object_of_many_levels_is_invalid() -> None:
-    for depth in (100, 990):  # Python's usual limit is 1,000 calls
-        settled = finalize_arguments('{"a":' * depth + '"\\ud83d"' + "}" * depth)
-        assert settled.state == ("complete" if depth == 100 else "invalid")
+def test_half_of_a_pair_in_an_object_of_many_levels_raises_nothing() -> None:
+    """Python's usual limit is 1,000 calls. From 3.12 on it does not hold for compiled code, which reads the object."""
+    deep = "complete" if IS_COMPILED and sys.version_info >= (3, 12) else "invalid"
+    for depth, state in ((100, "complete"), (990, deep)):
+        assert finalize_arguments('{"a":' * depth + '"\\ud83d"' + "}" * depth).state == state
 
 
 def test_a_number_that_overflows_is_not_shown_while_it_grows() -> None:

@@ -22,7 +22,7 @@ import typing_extensions
 Json = dict[str, Any]
 Row = tuple[str, Json, Json]  # the path of a field, a body with it, and the same without it
 _DEEPEST = 4
-_WRAPPERS = (typing_extensions.Required, typing_extensions.NotRequired, typing.Required, typing.NotRequired)
+WRAPPERS = (typing_extensions.Required, typing_extensions.NotRequired, typing.Required, typing.NotRequired)
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Node:
 def python_node(kind: Any, depth: int = 0) -> Node:
     """Return the node of a type annotation."""
     origin, args = get_origin(kind), get_args(kind)
-    if origin in _WRAPPERS or origin in (typing.Annotated, typing_extensions.Annotated):
+    if origin in WRAPPERS or origin in (typing.Annotated, typing_extensions.Annotated):
         return python_node(args[0], depth)
     if isinstance(kind, typing.TypeAliasType if hasattr(typing, "TypeAliasType") else ()):
         return python_node(kind.__value__, depth)
@@ -65,7 +65,7 @@ def python_node(kind: Any, depth: int = 0) -> Node:
         if depth > _DEEPEST:
             return Node(name=kind.__name__, sample={})
         hints = typing_extensions.get_type_hints(kind, include_extras=True)
-        fields = {name: (python_node(each, depth + 1), _is_required(each, kind)) for name, each in hints.items()}
+        fields = {name: (python_node(each, depth + 1), is_required(each, kind)) for name, each in hints.items()}
         return Node(name=kind.__name__, fields=fields)
     if inspect.isclass(kind) and issubclass(kind, pydantic.BaseModel):
         if depth > _DEEPEST:
@@ -95,7 +95,7 @@ def python_node(kind: Any, depth: int = 0) -> Node:
     return Node(sample=samples.get(kind, "x"))
 
 
-def _is_required(hint: Any, kind: Any) -> bool:
+def is_required(hint: Any, kind: Any) -> bool:
     """Return True if a field of a typed dict is required. ``__required_keys__`` is wrong for annotations as texts."""
     origin = get_origin(hint)
     if origin in (typing.Annotated, typing_extensions.Annotated):

@@ -72,7 +72,7 @@ BASES: dict[str, Json] = {
     },
 }
 #: Fields that are not of the body that an API gets, or that say what the base says.
-_SDK_ONLY: dict[str, frozenset[str]] = {
+SDK_ONLY: dict[str, frozenset[str]] = {
     "openai_chat": frozenset({"stream"}),
     "openai_responses": frozenset({"stream"}),
     "anthropic": frozenset({"stream", "betas", "user_profile_id", "workspace_id"}),  # three headers
@@ -93,7 +93,7 @@ def _with(base: Json, **fields: Any) -> Json:
 
 def _body_rows(wire: str, fields: dict[str, tuple[Node, bool]], place: Callable[[Json], Json]) -> Iterator[Row]:
     for name, (node, _) in fields.items():
-        if name in BASES[wire] or name in _SDK_ONLY[wire] or name == "model":
+        if name in BASES[wire] or name in SDK_ONLY[wire] or name == "model":
             continue
         yield from expand(Node(fields={name: (node, False)}), "", place)
 
@@ -259,7 +259,7 @@ def _gemini() -> Iterator[Row]:
     config = camel(python_node(gemini_types.GenerateContentConfigDict))
     nested = set(camel(python_node(gemini_types.GenerationConfigDict)).fields) | {"imageConfig", "continuationToken"}
     for name, (node, _) in config.fields.items():
-        if name in base or name in _SDK_ONLY["gemini"]:
+        if name in base or name in SDK_ONLY["gemini"]:
             continue
         if name in nested:
             place: Callable[[Json], Json] = lambda body: _with(base, generationConfig=body)  # noqa: E731

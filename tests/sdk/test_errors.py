@@ -25,12 +25,12 @@ LATE = {f"{status} in the stream": Reply("Hm.", event) for status, event in EVEN
 
 
 async def error_by_bytes(provider: str, answer: Any) -> StreamError:
-    with serve(lambda _: answer) as server:
+    with serve(lambda _: answer, strict=False) as server:
         return await error_of(provider, connect(provider, model="m", base_url=server.base_url(provider)))
 
 
 async def error_by_sdk(provider: str, answer: Any) -> StreamError:
-    with serve(lambda _: answer) as server, sdk_of(provider)(server.base_url(provider)) as ask:
+    with serve(lambda _: answer, strict=False) as server, sdk_of(provider)(server.base_url(provider)) as ask:
         return await error_of(provider, lambda _: ask("m"))
 
 

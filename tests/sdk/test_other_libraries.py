@@ -5,6 +5,7 @@ They are the extra ``peers``, which the other tests do not need; without it, the
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ def get_weather(city: str) -> str:
     return f"{city}: rain"
 
 
+#: By streams, and in the default mode of these libraries, without.
+BOTH_MODES = pytest.mark.parametrize("stream", [True, False], ids=["stream", "body"])
+
+
 def check(server: Server, provider: str) -> None:
     """Check that the server got the question and then the result, and refused neither."""
     assert [(request.provider, request.status) for request in server.requests] == [(provider, 200)] * 2
@@ -30,12 +35,13 @@ def check(server: Server, provider: str) -> None:
 
 @pytest.mark.asyncio  # pydantic-ai needs asyncio
 @pytest.mark.parametrize("provider", ["openai_chat", "openai_responses", "anthropic", "gemini"])
-async def test_pydantic_ai(provider: str) -> None:
+@BOTH_MODES
+async def test_pydantic_ai(provider: str, stream: bool) -> None:
     pydantic_ai = pytest.importorskip("pydantic_ai")
     async with serve(SCRIPT) as server:
         agent = pydantic_ai.Agent(_pydantic_ai_model(provider, server.base_url(provider)), tools=[get_weather])
         # ``run`` with a handler streams; ``run_stream`` takes the text before a call for the final one.
-        result = await agent.run(QUESTION, event_stream_handler=_read_all)
+        result = await agent.run(QUESTION, event_stream_handler=_read_all if stream else None)
     assert result.output == "Rain in Oslo."
     check(server, provider)
 
@@ -64,7 +70,8 @@ def _pydantic_ai_model(provider: str, url: str) -> Any:
 
 
 @pytest.mark.parametrize("provider", ["openai_chat", "openai_responses", "anthropic"])
-def test_langchain(provider: str) -> None:
+@BOTH_MODES
+def test_langchain(provider: str, stream: bool) -> None:
     pytest.importorskip("langchain_openai")
     pytest.importorskip("langchain_anthropic")
     from langchain_core.messages import HumanMessage, ToolMessage
@@ -72,10 +79,11 @@ def test_langchain(provider: str) -> None:
     with serve(SCRIPT) as server:
         model = _langchain_model(provider, server.base_url(provider)).bind_tools([get_weather])
         messages: list[Any] = [HumanMessage(QUESTION)]
-        first = _joined(model.stream(messages))
+        first = _joined(model.stream(messages)) if stream else model.invoke(messages)
         assert [(call["name"], call["args"]) for call in first.tool_calls] == [("get_weather", {"city": "Oslo"})]
         results = [ToolMessage(get_weather(**call["args"]), tool_call_id=call["id"]) for call in first.tool_calls]
-        last = _joined(model.stream([*messages, first, *results]))
+        thread = [*messages, first, *results]
+        last = _joined(model.stream(thread)) if stream else model.invoke(thread)
     assert last.text == "Rain in Oslo."
     check(server, provider)
 
@@ -100,7 +108,8 @@ def _langchain_model(provider: str, url: str) -> Any:
 @pytest.mark.parametrize(
     ("provider", "model"), [("openai_chat", "openai/gpt-5"), ("anthropic", "anthropic/claude-sonnet-4-5")]
 )
-def test_litellm(provider: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH_MODES
+def test_litellm(provider: str, model: str, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import asks the network for prices
     litellm = pytest.importorskip("litellm")
     tool = {
@@ -113,16 +122,37 @@ def test_litellm(provider: str, model: str, monkeypatch: pytest.MonkeyPatch) -> 
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
 
     def ask(url: str) -> Any:
-        chunks = list(
-            litellm.completion(model, messages=messages, tools=[tool], stream=True, api_base=url, api_key="k")
-        )
-        return litellm.stream_chunk_builder(chunks, messages=messages).choices[0].message
+        response = litellm.completion(model, messages=messages, tools=[tool], stream=stream, api_base=url, api_key="k")
+        if stream:
+            response = litellm.stream_chunk_builder(list(response), messages=messages)
+        return response.choices[0].message
 
     with serve(SCRIPT) as server:
         first = ask(server.base_url(provider))
         (call,) = first.tool_calls
-        assert (call.function.name, call.function.arguments) == ("get_weather", '{"city":"Oslo"}')
+        assert (call.function.name, json.loads(call.function.arguments)) == ("get_weather", {"city": "Oslo"})
         messages += [first.model_dump(), {"role": "tool", "tool_call_id": call.id, "content": get_weather("Oslo")}]
         last = ask(server.base_url(provider))
     assert last.content == "Rain in Oslo."
+    check(server, provider)
+
+
+@pytest.mark.asyncio  # the SDK needs asyncio
+@pytest.mark.parametrize("provider", ["openai_chat", "openai_responses"])
+@BOTH_MODES
+async def test_openai_agents(provider: str, stream: bool) -> None:
+    agents = pytest.importorskip("agents")
+    import openai
+
+    agents.set_tracing_disabled(True)
+    kind = agents.OpenAIResponsesModel if provider == "openai_responses" else agents.OpenAIChatCompletionsModel
+    async with serve(SCRIPT) as server, openai.AsyncOpenAI(base_url=server.base_url(provider), api_key="k") as client:
+        model = kind(model="gpt-5", openai_client=client)
+        agent = agents.Agent(name="weather", model=model, tools=[agents.function_tool(get_weather)])
+        if stream:
+            result = agents.Runner.run_streamed(agent, QUESTION)
+            await _read_all(None, result.stream_events())
+        else:
+            result = await agents.Runner.run(agent, QUESTION)
+    assert result.final_output == "Rain in Oslo."
     check(server, provider)

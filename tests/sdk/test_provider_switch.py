@@ -70,11 +70,15 @@ SECOND = Reply(Call("get_weather", {"city": "Tromsø"}), Call("get_weather", {"c
 THIRD = Reply("Four degrees in both; there is no Atlantis.")
 
 
+#: What a wire requires beside the conversation.
+REQUIRED = {"anthropic": {"max_tokens": 100}, "bedrock_invoke": {"max_tokens": 100}}
+
+
 def url_and_body(server, name, conversation, contents, **more):
     model = MODELS.get(name, "some-model")
     path = PATHS.get(name, "/chat/completions").format(model=model)
     body = providers.render_request(contents, name, tools=more.pop("tools", ()), **more)
-    return server.base_url(name, conversation) + path, {"model": model, **body}
+    return server.base_url(name, conversation) + path, {"model": model, **REQUIRED.get(name, {}), **body}
 
 
 def ask(client, server, name, contents, *, conversation, turn_key="t", **more):
@@ -179,7 +183,7 @@ async def test_each_run_of_the_loop_can_have_another_provider(names):
                 model = MODELS.get(name, "some-model")
                 path = PATHS.get(name, "/chat/completions").format(model=model)
                 url = server.base_url(name, where) + path
-                return client.stream("POST", url, json={"model": model, **context.request})
+                return client.stream("POST", url, json={"model": model, **REQUIRED.get(name, {}), **context.request})
 
             run = await run_loop(stream, provider=name, tools=TOOLS, history=history, run_key=f"r{number}")
             assert run.ended == "answered"

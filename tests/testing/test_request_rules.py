@@ -10,6 +10,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from smallest_requests import smallest_request
 from waiting import PATIENCE
 
 from streamkit import providers
@@ -505,7 +506,7 @@ def changed(body, changes):
 
 @pytest.fixture(scope="module")
 def strict():
-    with serve(lambda _: "fine") as server, httpx.Client(timeout=PATIENCE) as client:
+    with serve(lambda _: "fine", strict="conversation") as server, httpx.Client(timeout=PATIENCE) as client:
         yield lambda name, body: client.post(address(server, name), json=body)
 
 
@@ -657,13 +658,14 @@ def test_redacted_thinking_may_begin_an_assistant_message():
 
 def test_a_rejected_request_takes_no_turn_and_names_the_place_and_the_rule():
     with serve(["hi"]) as server, httpx.Client() as client:
-        broken = changed(ANTHROPIC, [("messages.2.content.1", GONE)])
-        response = client.post(address(server, "anthropic"), json={**broken, "stream": True})
+        whole = {**smallest_request("anthropic"), **ANTHROPIC}
+        broken = changed(whole, [("messages.2.content.1", GONE)])
+        response = client.post(address(server, "anthropic"), json=broken)
         turn = Turn("anthropic", turn_key="t")
         turn.response(response.status_code, response.headers)
         turn.feed(response.content)
         turn.close()
-        fine = client.post(address(server, "anthropic"), json={**ANTHROPIC, "stream": True})
+        fine = client.post(address(server, "anthropic"), json=whole)
     assert response.json()["error"]["type"] == "invalid_request_error"
     assert turn.error is not None
     assert turn.error.status == 400
@@ -681,8 +683,10 @@ def test_a_server_that_is_not_strict_accepts_any_body():
 
 def test_gemini_3_signs_the_first_call_of_a_response():
     with serve([Reply(Call("f"), Call("g"))] * 2) as server, httpx.Client() as client:
-        new = client.post(address(server, "gemini"), json={"contents": []}).text
-        older = client.post(address(server, "gemini").replace("gemini-3", "gemini-2.5"), json={"contents": []}).text
+        new = client.post(address(server, "gemini"), json=smallest_request("gemini")).text
+        older = client.post(
+            address(server, "gemini").replace("gemini-3", "gemini-2.5"), json=smallest_request("gemini")
+        ).text
     assert (new.count("thoughtSignature"), older.count("thoughtSignature")) == (1, 0)
     assert new.index("thoughtSignature") < new.index('"g"')
 

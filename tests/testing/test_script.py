@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamkit import providers
 from streamkit.reading.turn import Turn
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, Stall
-from streamkit.testing.script import StreamRenderer, split_reads, to_json_array
+from streamkit.testing.rendering import StreamRenderer, split_reads, to_json_array
 
 NAMES = ["anthropic", "azure_openai", "gemini", "openai_chat", "openai_compatible"]
 

@@ -8,6 +8,7 @@ import threading
 
 import httpx
 import pytest
+from smallest_requests import smallest_request
 from waiting import PATIENCE
 
 from streamkit import providers
@@ -33,31 +34,24 @@ WEATHER = Reply("Let me look.", Call("get_weather", {"city": "Oslo"}), Call("get
 
 
 def post(server, name, conversation="", **more):
-    """The request that each vendor's SDK makes, without the messages."""
-    base = server.base_url(name, conversation)
-    match name:
-        case "anthropic":
-            return "POST", f"{base}/v1/messages", {"json": {"model": "m", "stream": True, **more}}
-        case "gemini":
-            return "POST", f"{base}/v1beta/models/m:streamGenerateContent?alt=sse", {"json": {"contents": [], **more}}
-        case "azure_openai":
-            return "POST", f"{base}/openai/deployments/m/chat/completions", {"json": {"stream": True, **more}}
-        case "bedrock_converse":
-            return "POST", f"{base}/model/vendor.m-v1:0/converse-stream", {"json": {"messages": [], **more}}
-        case "bedrock_invoke":
-            return "POST", f"{base}/model/vendor.m-v1:0/invoke-with-response-stream", {"json": {"messages": [], **more}}
-        case "cohere":
-            return "POST", f"{base}/v2/chat", {"json": {"model": "m", "stream": True, **more}}
-        case "ollama":
-            return "POST", f"{base}/api/chat", {"json": {"model": "m", **more}}
-        case "openai_responses":
-            return "POST", f"{base}/responses", {"json": {"model": "m", "stream": True, **more}}
-        case _:
-            return "POST", f"{base}/chat/completions", {"json": {"model": "m", "stream": True, **more}}
+    """The request that each vendor's SDK makes, with one message."""
+    path = {
+        "anthropic": "/v1/messages",
+        "gemini": "/v1beta/models/m:streamGenerateContent?alt=sse",
+        "azure_openai": "/openai/deployments/m/chat/completions",
+        "bedrock_converse": "/model/vendor.m-v1:0/converse-stream",
+        "bedrock_invoke": "/model/vendor.m-v1:0/invoke-with-response-stream",
+        "cohere": "/v2/chat",
+        "ollama": "/api/chat",
+        "openai_responses": "/responses",
+    }.get(name, "/chat/completions")
+    return "POST", server.base_url(name, conversation) + path, {"json": {**smallest_request(name), **more}}
 
 
-#: Chat Completions streams usage only if it is asked for.
-ASKS_FOR_USAGE = {"stream_options": {"include_usage": True}}
+def usage_fields(name):
+    """Chat Completions streams usage only if it is asked for; other wires do not have the field."""
+    is_chat = providers.get(name).traits.stream_usage
+    return {"stream_options": {"include_usage": True}} if is_chat else {}
 
 
 def ask(client, server, name, conversation="", **more):
@@ -92,7 +86,7 @@ def client():
 @pytest.mark.parametrize("name", NAMES)
 def test_one_script_is_the_same_turn_on_every_wire(client, name):
     with serve([WEATHER]) as server:
-        turn = read(name, ask(client, server, name, **ASKS_FOR_USAGE))
+        turn = read(name, ask(client, server, name, **usage_fields(name)))
     assert turn.error is None
     assert turn.text == "Let me look."
     assert [(call.name, call.arguments) for call in turn.executable] == [
@@ -132,7 +126,7 @@ def test_an_explicit_id_is_sent_unchanged(client):
 def test_the_finish_and_the_usage_of_a_reply_are_sent(client, name):
     usage = streamkit_usage(input_tokens=120, output_tokens=30)
     with serve([Reply("Once upon", finish="length", usage=usage)]) as server:
-        turn = read(name, ask(client, server, name, **ASKS_FOR_USAGE))
+        turn = read(name, ask(client, server, name, **usage_fields(name)))
     assert turn.finish is not None
     assert turn.finish.reason == "length"
     assert (turn.usage.input_tokens, turn.usage.output_tokens) == (120, 30)
@@ -311,20 +305,6 @@ def test_an_unknown_path_of_openai_is_no_unknown_model(client):
     assert (response.json()["error"]["type"], response.json()["error"]["code"]) == ("invalid_request_error", None)
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai_chat"])
-def test_a_request_without_streaming_takes_no_turn(client, name):
-    with serve(["hi"]) as server:
-        refused = ask(client, server, name, stream=False)
-        assert refused.status_code == 400
-        assert "only streaming is scripted" in refused.text
-        assert read(name, ask(client, server, name)).text == "hi"
-
-
-def test_gemini_without_a_stream_takes_no_turn(client):
-    with serve(["hi"]) as server:
-        assert client.post(f"{server.base_url('gemini')}/v1beta/models/m:generateContent", json={}).status_code == 400
-
-
 def test_a_body_that_is_not_json_is_rejected(client):
     with serve(["hi"]) as server:
         response = client.post(f"{server.base_url('anthropic')}/v1/messages", content=b"{")
@@ -336,7 +316,7 @@ def test_a_body_that_is_not_json_is_rejected(client):
 def test_gemini_without_events_sends_one_json_array(client, read_size):
     with serve([WEATHER], read_size=read_size) as server:
         url = f"{server.base_url('gemini')}/v1beta/models/m:streamGenerateContent"
-        response = client.post(url, json={"contents": []})
+        response = client.post(url, json=smallest_request("gemini"))
     assert response.headers["content-type"] == "application/json"
     assert isinstance(response.json(), list)
     turn = read("gemini", response)
@@ -538,7 +518,7 @@ def test_a_third_party_provider_is_served(client):
             return getattr(base, attribute)
 
     with serve(["hi"]) as server:
-        response = client.post(server.base_url(Own()) + "/chat/completions", json={"model": "m", "stream": True})
+        response = client.post(server.base_url(Own()) + "/chat/completions", json=smallest_request("openai_chat"))
     assert read(Own(), response).text == "hi"
     assert server.requests[0].provider == "my_gateway"
 
@@ -556,7 +536,7 @@ def test_a_reply_that_a_provider_cannot_send_becomes_an_error_for_the_client(cli
             raise ValueError(f"no words for {content.blocks[0].text}")
 
     with serve(["hi"]) as server:
-        response = client.post(server.base_url(Mute()) + "/chat/completions", json={"stream": True})
+        response = client.post(server.base_url(Mute()) + "/chat/completions", json=smallest_request("openai_chat"))
     assert response.status_code == 500
     assert "mute cannot send this reply: ValueError: no words for hi" in response.json()["error"]["message"]
 

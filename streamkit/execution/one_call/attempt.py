@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -57,6 +57,7 @@ from streamkit.tools.context import copy_call
 
 __all__ = [
     "AroundCall",
+    "CallObserver",
     "Report",
     "ToolAttempt",
     "execute_one_tool",
@@ -67,6 +68,14 @@ Report: TypeAlias = Callable[[ToolEvent | Warned], object]
 
 #: ``around_call(call, go)``: runs a call by ``await go()`` and returns the value that becomes its result.
 AroundCall: TypeAlias = Callable[[ToolCall, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+
+
+class CallObserver(Protocol):
+    """Observes calls that run; those that do not run (denied, invalid, awaiting a decision) are not reported."""
+
+    def start_call(self, call: ToolCall, tool: Tool) -> Callable[[ToolResult | None], object]:
+        """Take the start of a call, and return the function that takes its result: None if the call was canceled."""
+
 
 # Seconds that a synchronous tool has to notice ``ToolContext.canceled`` before its thread is abandoned.
 _GRACE = 0.2
@@ -326,6 +335,7 @@ async def execute_one_tool(
     approve: Approve | None = None,
     turn: Turn | None = None,
     report: Report | None = None,
+    observer: CallObserver | None = None,
 ) -> ToolResult:
     """Run one call and return its result; for loops of your own.
 
@@ -341,6 +351,7 @@ async def execute_one_tool(
         turn: the turn that made the call.
         report: called with the events as they happen: ``tool_running``, ``tool_progress`` and the result event;
             ``warned`` if a synchronous tool does not stop when it should.
+        observer: observes the call if it runs, as that of the executors.
     """
     if not isinstance(call, ToolCall):
         raise UsageError(f"execute_one_tool takes a ToolCall, as in turn.calls, not {type(call).__name__}")
@@ -351,7 +362,13 @@ async def execute_one_tool(
         if isinstance(prepared, PreparedCall) and prepared.tool.approval == "ask":
             prepared = await request_approval(prepared, approve, deps) or missing_approval_result(prepared)
         if isinstance(prepared, PreparedCall):
-            result = await ToolAttempt(prepared, deps, turn, emit).run(timeout)
+            attempt = ToolAttempt(prepared, deps, turn, emit)
+            end = None if observer is None else observer.start_call(prepared.call, prepared.tool)
+            try:
+                result = await attempt.run(timeout)
+            finally:
+                if end is not None:
+                    end(attempt.result)
         else:
             result = prepared
     except anyio.get_cancelled_exc_class():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from streamkit.calls import StreamWarning, ToolCall, ToolResult
 from streamkit.errors import UsageError
 from streamkit.events import Event, ToolAwaitingResult, ToolEvent, Warned
-from streamkit.execution.one_call.attempt import AroundCall, ToolAttempt
+from streamkit.execution.one_call.attempt import AroundCall, CallObserver, ToolAttempt
 from streamkit.execution.one_call.background import CallTasks, EventQueue
 from streamkit.execution.one_call.nested import OuterRun, ResultRecorder, RunningCall
 from streamkit.execution.one_call.prepare import (
@@ -45,9 +45,6 @@ from streamkit.execution.round.scheduler import OccupiedPlace, Scheduler
 from streamkit.execution.round.thread_update import ThreadLayout, ThreadUpdate, check_layout, to_sendable_result
 from streamkit.reading.time_limits import Timeouts
 from streamkit.tools import Approval, Tool
-
-if TYPE_CHECKING:
-    from streamkit.execution.round.observer import CallObserver
 
 __all__ = ["ExecutionOptions", "Executor"]
 

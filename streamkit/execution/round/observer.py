@@ -10,24 +10,15 @@ control between two events. So ``ObservedRequest.current`` is entered around eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from streamkit.calls import ToolCall, ToolResult
 from streamkit.events import RunEnded
+from streamkit.execution.one_call.attempt import CallObserver
 from streamkit.execution.round.context import RoundContext
 from streamkit.reading.turn import Turn
-from streamkit.tools import Tool
 
-__all__ = ["CallObserver", "ObservedRequest", "ObservedRun", "RunObserver"]
-
-
-class CallObserver(Protocol):
-    """Observes calls that run; those that do not run (denied, invalid, awaiting a decision) are not reported."""
-
-    def start_call(self, call: ToolCall, tool: Tool) -> Callable[[ToolResult | None], object]:
-        """Take the start of a call, and return the function that takes its result: None if the call was canceled."""
+__all__ = ["ObservedRequest", "ObservedRun", "RunObserver"]
 
 
 class ObservedRequest(Protocol):

@@ -237,7 +237,7 @@ TRAITS = Traits(
         # (``anthropic-ratelimit-unified-*``), whose windows have no fixed names.
         limit_headers=("anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-", "x-should-retry"),
         models_path="/v1/models?limit=1000",
-        further_paths=("/v1/messages/count_tokens",),
+        further_paths={"/v1/messages/count_tokens": {"input_tokens": 0}},
         response_id=("msg_01", 22),
         call_id=("toolu_01", 22),
     ),

@@ -91,6 +91,7 @@ class AnthropicWriter(SequentialWriter):
         terminator=(b"message_stop", b'{"type":"message_stop"}'),
     )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
+    has_error_finish = False
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)

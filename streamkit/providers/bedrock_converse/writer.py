@@ -58,6 +58,7 @@ class ConverseWriter(SequentialWriter):
         ),
     )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
+    has_error_finish = False
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:
         super().__init__(traits, options)

@@ -119,7 +119,9 @@ TRAITS = Traits(
         route=r"/v2/chat",
         route_example="/v2/chat",
         models_path="/v1/models?page_size=1000",
-        further_paths=("/v2/embed",),
+        models_field="models",
+        model_entry={"name": "{model}", "endpoints": ["chat"], "finetuned": False},
+        further_paths={"/v2/embed": None},
         # As responses to trial keys have them; the documentation names the limits alone.
         limit_headers=("x-trial-endpoint-call-", "x-endpoint-monthly-call-limit"),
         response_id=("", 32),

@@ -36,7 +36,9 @@ from streamkit.values.message_format import RateMessage, rate_as_possible
 
 __all__ = [
     "EFFORTS",
+    "MODEL_ENTRY",
     "UNKNOWN_MODEL",
+    "UNKNOWN_TIME",
     "Endpoint",
     "Framing",
     "ModelFacts",
@@ -47,6 +49,21 @@ __all__ = [
     "matches_no_head",
     "nearest_effort",
 ]
+
+
+#: When a model was made is not known here, and the SDKs need a date.
+UNKNOWN_TIME = "1970-01-01T00:00:00Z"
+#: A model in the lists of OpenAI and Anthropic: a gateway has one path for both, and each SDK reads its own fields.
+MODEL_ENTRY: Mapping[str, Any] = {
+    "id": "{model}",
+    "object": "model",
+    "created": 0,
+    "owned_by": "streamkit",
+    "type": "model",
+    "display_name": "{model}",
+    "created_at": UNKNOWN_TIME,
+    "lifecycle": "active",
+}
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -68,8 +85,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         route: a regular expression for the path of a request, with the group ``model`` if the model is in it, and the
             group ``verb`` if the path asks for a stream.
         route_example: an example of such a path, for error messages.
-        further_paths: as ``path``, for requests that a gateway passes on as they are: counts of tokens, embeddings.
+        further_paths: as ``path``, of requests for counts of tokens and for embeddings, which a gateway passes on as
+            they are; with the body of a count, which has 0 for the number, and None for embeddings.
         models_path: the path after the base URL of the list of its models, with the query; None if it has none.
+        models_field: the field of the models in that list.
+        model_entry: what the list has of a model; in its texts ``{model}`` is the name and ``{digest}`` a hash of it.
         response_id: prefix of response ids, and the number of characters after it.
         call_id: the same for call ids; None if the wire has none or the encoder creates them.
         streams_by_default: a body that does not mention streaming asks for a stream.
@@ -96,8 +116,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     sdk_base_path: str = "/v1"
     route: str = r"(?:/openai/deployments/(?P<model>[^/]+)|/.+)?/chat/completions"
     route_example: str = "/v1/chat/completions"
-    further_paths: tuple[str, ...] = ("/embeddings",)
+    further_paths: Mapping[str, Mapping[str, Any] | None] = msgspec.field(default_factory=lambda: {"/embeddings": None})
     models_path: str | None = "/models"
+    models_field: str = "data"
+    model_entry: Mapping[str, Any] = msgspec.field(default_factory=lambda: MODEL_ENTRY)
     # The forms of ids are those of real streams, such as call_WY2R9D3MQrwbUTvQFtua91zx.
     response_id: tuple[str, int] = ("chatcmpl-", 29)
     call_id: tuple[str, int] | None = ("call_", 24)

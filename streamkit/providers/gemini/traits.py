@@ -275,9 +275,17 @@ TRAITS = Traits(
         route=r"/v\d\w*/(?:.+?/)?models/(?P<model>.+):(?P<verb>(?:streamGenerate|generate)Content)",
         route_example="/v1beta/models/{model}:streamGenerateContent",
         models_path="/v1beta/models?pageSize=1000",
-        further_paths=tuple(
-            f"/v1beta/models/{{model}}:{verb}" for verb in ("countTokens", "embedContent", "batchEmbedContents")
-        ),
+        models_field="models",
+        model_entry={
+            "name": "models/{model}",
+            "displayName": "{model}",
+            "supportedGenerationMethods": ["generateContent", "streamGenerateContent"],
+        },
+        further_paths={
+            "/v1beta/models/{model}:countTokens": {"totalTokens": 0},
+            "/v1beta/models/{model}:embedContent": None,
+            "/v1beta/models/{model}:batchEmbedContents": None,
+        },
         limit_headers=(),
         response_id=("", 22),
         call_id=None,  # its calls mostly have none

@@ -11,7 +11,7 @@ from typing import Any, Final
 from streamkit.calls import FinishReason
 from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
 from streamkit.providers.contract.output_form import OutputSupport
-from streamkit.providers.contract.traits import Endpoint, ModelFacts
+from streamkit.providers.contract.traits import UNKNOWN_TIME, Endpoint, ModelFacts
 from streamkit.providers.decoding.detection import HeadChunk, HeadMatcher
 from streamkit.providers.provider import Traits
 from streamkit.values.message_format import FOREIGN, OWN, POSSIBLE, Rating
@@ -69,6 +69,11 @@ def _is_own(chunk: HeadChunk) -> bool:
     return has_origin or (isinstance(line.get("done"), bool) and has_content)
 
 
+_DETAILS = {
+    "families": [],
+    **dict.fromkeys(("parent_model", "format", "family", "parameter_size", "quantization_level"), ""),
+}
+
 TRAITS = Traits(
     name="ollama",
     request_rules="streamkit.testing.rules.ollama",
@@ -90,7 +95,16 @@ TRAITS = Traits(
         route=r"/api/chat",
         route_example="/api/chat",
         models_path="/api/tags",
-        further_paths=("/api/embed", "/v1/embeddings"),  # https://docs.ollama.com/api/openai-compatibility
+        models_field="models",
+        model_entry={  # the command shows a part of the digest
+            "name": "{model}",
+            "model": "{model}",
+            "digest": "{digest}",
+            "modified_at": UNKNOWN_TIME,
+            "size": 0,
+            "details": _DETAILS,
+        },
+        further_paths={"/api/embed": None, "/v1/embeddings": None},  # https://docs.ollama.com/api/openai-compatibility
         limit_headers=(),
         response_id=("", 0),
         call_id=("call_", 8),

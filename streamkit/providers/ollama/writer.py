@@ -57,6 +57,7 @@ class OllamaWriter(WholeCallWriter):
         finish_names=_DONE_REASONS,
     )
     failed_body: ClassVar[ErrorBody] = staticmethod(error_body)
+    has_error_finish = False
 
     has_calls_without_id: ClassVar[bool] = True
 

@@ -20,7 +20,7 @@ from streamkit.calls import StreamError
 from streamkit.ids import IdRule
 from streamkit.providers.contract.output_form import OutputSupport
 from streamkit.providers.contract.tool_schema import ToolSchemaRules
-from streamkit.providers.contract.traits import Endpoint, ModelFacts, SharedField, matches_no_head
+from streamkit.providers.contract.traits import MODEL_ENTRY, Endpoint, ModelFacts, SharedField, matches_no_head
 from streamkit.providers.openai_chat.traits import (
     ERRORS,
     ILLEGAL_IN_NAME,
@@ -366,6 +366,12 @@ DIALECTS = (
         endpoint=Endpoint(
             base_url="https://api.mistral.ai/v1",
             key_variables=("MISTRAL_API_KEY",),
+            # the SDK's BaseModelCard
+            model_entry={
+                **MODEL_ENTRY,
+                "type": "base",
+                "capabilities": {"completion_chat": True, "function_calling": True},
+            },
             call_id=None,  # nine letters and digits, which the encoder generates
         ),
         strict="mistral",

@@ -133,8 +133,8 @@ class ChatWriter(Writer):
 
     def _last_chunks(self, counts: Json | None) -> None:
         position = self._form.usage_position
-        if position == "own" and not self._has_usage_chunk:
-            position = "finish"
+        if (position == "own" and not self._has_usage_chunk) or (position == "choice" and self._chunks is not None):
+            position = "finish"  # a body has it at the top, where OpenAI's clients read it
         reason = _FINISH_REASON_NAMES[self.finish_reason]
         choice: Json = {}
         top: Json = {}

@@ -156,7 +156,10 @@ TRAITS = Traits(
         route=r"(?:/.+)?/responses",
         route_example="/v1/responses",
         # https://platform.openai.com/docs/api-reference/responses/input-tokens
-        further_paths=("/responses/input_tokens", "/embeddings"),
+        further_paths={
+            "/responses/input_tokens": {"object": "response.input_tokens", "input_tokens": 0},
+            "/embeddings": None,
+        },
         # Codex reads ``x-codex-primary-used-percent`` and others; further limits have names between these words
         # (https://github.com/openai/codex/blob/main/codex-rs/codex-api/src/rate_limits.rs).
         limit_headers=("x-ratelimit", "x-should-retry", "x-codex-"),

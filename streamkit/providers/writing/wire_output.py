@@ -165,6 +165,8 @@ class WireOutput:
 
     error_rules: ClassVar[ErrorRules] = ErrorRules()  #: the rules of the wire's errors
     failed_body: ClassVar[ErrorBody]  #: the ``error_body`` of the provider's package
+    #: Whether a finish reason of the wire means that the response failed; elsewhere a body that failed is an error.
+    has_error_finish: ClassVar[bool] = True
     places: ClassVar[WirePlaces | None] = None  #: for frames that are passed on; None where none are
 
     def __init__(self, traits: Traits, options: WriterOptions) -> None:

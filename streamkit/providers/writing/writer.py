@@ -56,6 +56,8 @@ __all__ = ["EVENT_ROWS", "EventRow", "Writer"]
 
 _TRUNCATED = StreamError("stream_truncated", "the stream ended before the response was complete")
 
+_FAILED = StreamError("provider_error", "the model stopped before the end of its response", status=500)
+
 
 class Writer(WireOutput):
     """A writer of one response: events in, bytes of one provider's wire out.
@@ -136,6 +138,8 @@ class Writer(WireOutput):
         self._is_closed = True
         if self.error is None and self.finish is None:
             self.error: StreamError | None = _TRUNCATED
+        elif self.error is None and self.finish_is_error and not self.has_error_finish and self._chunks is not None:
+            self.error = _FAILED
         self.end()
         if self._chunks is None:
             return self._take()

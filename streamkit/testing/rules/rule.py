@@ -1,19 +1,8 @@
-"""Request rules: what real providers refuse with status 400, their types, and the validation of a body by them.
+"""Request rules: what real providers refuse, as types, and what the modules of rules share.
 
-The real provider rejects an invalid conversation (a call without its result, an id in an unsupported form), and so does
-the embedded server, with that provider's error body. The rules can also be applied without a server::
-
-    assert validate_request("anthropic", body) == []
-
-They check the conversation in a body, not its settings; a body without a conversation violates none. A rule that only
-applies to some models or settings is included only if the body contains them. The vendor may still reject a body
-without violations; it rejects one with a violation according to the source of the rule.
-
-`list_rules` finds the rules of a provider: ``Traits.request_rules`` names the module of its wire, whose
-``build_rules(traits)`` returns them, each with its source. A rule is called with the complete body and yields every
-path that violates it. It never raises for any body: it ignores a value of an unexpected form, which the wire's rule
-about the form reports (`check_message_form` for a list of messages with roles). This module must not depend on a
-particular provider.
+A rule is called with the complete body and yields every path that violates it. It never raises for any body: it ignores
+a value of an unexpected form, which the wire's rule about the form reports (`check_message_form` for a list of messages
+with roles). This module must not depend on a particular provider.
 """
 
 from __future__ import annotations
@@ -21,12 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, TypeAlias
-
-from streamkit import providers
-from streamkit.providers.provider import Provider
-from streamkit.providers.registry import ProviderName
 
 __all__ = [
     "Check",
@@ -38,11 +22,9 @@ __all__ = [
     "check_chosen_tool",
     "check_message_form",
     "is_object_text",
-    "list_rules",
     "objects",
     "read_chosen_tool",
     "short_json",
-    "validate_request",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -61,17 +43,24 @@ class Violation:
         path: the keys and indexes that lead to the value, such as ``messages.1.content.0.id``.
         sentence: the reason why it is rejected.
         source: the source of the rule.
+        status: the HTTP status of the refusal.
+        code: the provider's code of the error, if its errors have one.
+        in_own_words: whether the sentence is the provider's message, which has the path.
     """
 
     rule: str
     path: str
     sentence: str
     source: str
+    status: int = 400
+    code: str | None = None
+    in_own_words: bool = False
 
     @property
     def message(self) -> str:
         """The violation in one line, as the embedded server reports it."""
-        return f"{self.path}: {self.sentence} (rule {self.rule}; source: {self.source})"
+        words = self.sentence.rstrip() if self.in_own_words else f"{self.path}: {self.sentence}"
+        return f"{words} (rule {self.rule}; source: {self.source})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +71,22 @@ class Rule:
         name: its name, unique on its wire.
         check: yields the findings for a body and the requested model.
         source: the vendor's page, or an issue that quotes the provider's error.
+        status: the HTTP status of a refusal.
+        code: the provider's code of the error, if its errors have one.
+        in_own_words: whether the sentences are the provider's messages.
     """
 
     name: str
     check: Check
     source: str
+    status: int = 400
+    code: str | None = None
+    in_own_words: bool = False
 
     def violations(self, body: Json, model: str) -> Iterator[Violation]:
         """Yield every violation of this rule in a body."""
         for path, sentence in self.check(body, model):
-            yield Violation(self.name, path, sentence, self.source)
+            yield Violation(self.name, path, sentence, self.source, self.status, self.code, self.in_own_words)
 
 
 def objects(value: Any) -> list[tuple[int, Json]]:
@@ -189,38 +184,3 @@ def check_chosen_tool(path: str, name: str | None, known: Collection[str]) -> It
     """Yield a finding if a tool choice names a tool that the request does not define."""
     if name is not None and name not in known:
         yield path, f"asks for the tool {short_json(name)}, and the request defines {short_json(sorted(known))}"
-
-
-def list_rules(provider: ProviderName | str | Provider) -> tuple[Rule, ...]:
-    """Return the rules of a provider's wire, in the order in which they are checked.
-
-    Raises:
-        UnknownProvider: no provider has this name.
-    """
-    traits = providers.get(provider).traits
-    if traits.request_rules is None:
-        return ()
-    rules: tuple[Rule, ...] = import_module(traits.request_rules).build_rules(traits)
-    return rules
-
-
-def validate_request(provider: ProviderName | str | Provider, body: Any, *, model: str = "") -> list[Violation]:
-    """Return the violations in a request's body for which the provider would reject it; empty if it is legal.
-
-    Args:
-        provider: its name, or a ``Provider`` object.
-        body: the decoded JSON body. No value raises an exception.
-        model: the requested model, if the body does not contain it, but the path.
-
-    Returns:
-        The violations, in the order of the rules.
-
-    Raises:
-        UnknownProvider: no provider has this name.
-    """
-    rules = list_rules(provider)
-    if not isinstance(body, dict):
-        return [Violation("form", "body", "is not a JSON object", rules[0].source)] if rules else []
-    name = body.get("model")
-    requested_model = model or (name if isinstance(name, str) else "")
-    return [violation for rule in rules for violation in rule.violations(body, requested_model)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from anthropic_events import CALL, STOP, begin, delta, end, read, start, stop
+from anthropic_events import CALL, STOP, begin, delta, end, frames, read, start, stop
 from recording_sink import call_delta, call_start
 
 # ---------------------------------------------------------------- text
@@ -51,6 +52,24 @@ def test_delta_without_an_index_belongs_to_the_latest_block() -> None:
 def test_delta_without_a_type_is_identified_by_its_field() -> None:
     event = {"type": "content_block_delta", "index": 0, "delta": {"text": "a"}}
     assert read(start(0, "text", text=""), event).reported == [("text", "a", 0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "increment"),
+    [
+        ("text", {"type": "text_delta", "text": "a"}),
+        ("thinking", {"type": "signature_delta", "signature": "s"}),
+        ("server_tool_use", {"type": "input_json_delta", "partial_json": "{"}),
+        ("text", {"type": "text_delta", "text": ""}),
+    ],
+)
+def test_delta_without_an_event_type_is_read_as_bytes_and_as_data(kind: str, increment: dict[str, str]) -> None:
+    """Of relays that have the name in SSE alone, whose chunks are passed on as dicts."""
+    begun, event = start(0, kind, id="t", name="n"), {"index": 0, "delta": increment}
+    named = frames(
+        (b"content_block_start", json.dumps(begun).encode()), (b"content_block_delta", json.dumps(event).encode())
+    )
+    assert read(begun, event).reported == named.reported
 
 
 def test_citations_are_reported_after_their_text_block() -> None:
