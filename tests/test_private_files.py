@@ -17,7 +17,7 @@ import streamkit
 from streamkit import Turn, read
 from streamkit.bridges.run_store import RunStore
 from streamkit.cli import main
-from streamkit.cli.chat_files import ChatHistory
+from streamkit.cli.chat import ChatHistory
 from streamkit.gateway.stores.database_store import DatabaseStore
 from streamkit.gateway.tap import ExchangeFolder, ExchangeObserver
 from streamkit.gateway.tap.relay import Relay
@@ -166,7 +166,7 @@ def test_files_are_written_in_the_places_that_are_tested_here() -> None:
         "bridges/database.py": ["os.open", "sqlite3.connect"],
         "bridges/pytest_plugin.py": ["path.parent.mkdir"],  # of recordings, whose file is a StreamFile
         "cli/__init__.py": ["os.open"],  # the null device
-        "cli/approval.py": ["os.open"],  # the terminal
+        "cli/chat.py": ["os.open"],  # the terminal
         "gateway/tap/exchange_folder.py": ["folder.mkdir"],
         "reading/stream_file.py": ["open", "os.open"],
     }

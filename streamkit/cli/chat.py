@@ -16,47 +16,44 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
+import os
+import select
+import shlex
 import sys
+import tempfile
 import threading
+from base64 import b64encode
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from streamkit import providers
 from streamkit.bridges.http import HttpConnection, connect, find_key, request_url
 from streamkit.bridges.prices import list_price, reported_cost
 from streamkit.calls import ToolCall, Usage
-from streamkit.cli.approval import ask
-from streamkit.cli.chat_files import ChatHistory, open_mcp_tools, read_attachment
-from streamkit.cli.terminal import Notes, escape_text
+from streamkit.cli.terminal import QUESTION, Notes, RunPrinter, describe_error, format_question
 from streamkit.errors import StreamInterrupted, UsageError
-from streamkit.events import (
-    ArgumentsRestated,
-    Event,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCallDelta,
-    ToolCallStart,
-    Warned,
-)
+from streamkit.execution.one_call.background import WorkerThread
 from streamkit.history import Content, FileBlock, ImageBlock
+from streamkit.reading.stream_file import create_private
 from streamkit.tools import Approval, Tool, to_tools
+from streamkit.values.media import media_type_of_name, sniff_media_type, to_data_url
 
 if TYPE_CHECKING:
     import anyio
     from anyio.from_thread import BlockingPortal
 
-    from streamkit.execution import Run
-    from streamkit.execution.run.notifications import ToolNotification
     from streamkit.reading.turn import Turn
 
-__all__ = ["configure", "run"]
+__all__ = ["QUESTION", "ChatHistory", "ask", "configure", "format_question", "open_mcp_tools", "read_attachment", "run"]
 
-_MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
-_MAX_KEPT = 4 * _MAX_SHOWN  # of the arguments' text, before white space is removed
+_MOST_ATTACHED = 30 * 1024 * 1024  # bytes; no provider takes more in a request
+_MCP_START = 30.0  # seconds that a server may take to start
+_CONTENTS = TypeAdapter(list[Content], config=ConfigDict(defer_build=True))  # every command imports this module
 _STOPPED = 130  # the exit code after Ctrl-C
 _COMMANDS = "/attach FILE adds a file to the next prompt, /exit or Ctrl-D ends the chat, Ctrl-C stops an answer"
 
@@ -189,7 +186,7 @@ class _Chat:
                 if answered is not None:
                     answered.result()
         except StreamInterrupted as error:
-            self._notes.print(f"streamkit chat: {_describe_error(error, self._url)}", "red")
+            self._notes.print(f"streamkit chat: {describe_error(error, self._url)}", "red")
             return 1
         except httpx.HTTPError as error:
             self._notes.print(f"streamkit chat: {self._url}: {error or type(error).__name__}", "red")
@@ -221,7 +218,7 @@ class _Chat:
 
         from streamkit.execution import Budget, run_loop
 
-        printer = _Printer(self._notes, self._tools)
+        printer = RunPrinter(self._notes, self._tools)
         terminal = anyio.Lock()  # nothing may be printed between a question and its reply
         costs: list[float | None] = []
 
@@ -282,107 +279,125 @@ class _Chat:
         self._notes.print(f"[{', '.join(figures)}]", "dim")
 
 
-class _Printer:
-    """Prints text to standard output, all else to standard error, each message on its own line."""
+class ChatHistory:
+    """The conversation, and the file that keeps it.
 
-    def __init__(self, notes: Notes, tools: list[Tool]) -> None:
-        from streamkit.execution.run.notifications import Notifier
+    Args:
+        path: the file, which is read if it exists, and written after each answer; None to keep nothing.
 
-        self._notes = notes
-        self._notifier = Notifier(tools)
-        self._is_line_open = False  # the last text did not end with a newline
-        self._is_reasoning = False
-        self._call_texts: dict[str, str] = {}  # name and arguments text of each call, by its id
-        self._running: set[str] = set()  # ids
+    Attributes:
+        contents: the conversation.
 
-    def show(self, event: Event) -> None:
-        """Print an event."""
-        match event:
-            case Text(text) | Refusal(text):
-                self._end_reasoning()
-                sys.stdout.write(escape_text(text))
-                sys.stdout.flush()
-                self._is_line_open = not text.endswith("\n") if text else self._is_line_open
-            case Reasoning(text):
-                self.end_line(keep_reasoning=True)
-                self._notes.write(text, "dim italic")
-                self._is_reasoning = True
-            case ToolCallStart(call):
-                self.end_line()
-                self._call_texts[call.id] = call.name + " "
-            case ToolCallDelta(call, arguments_delta):
-                shown = self._call_texts.get(call.id, f"{call.name} ")
-                if len(shown) < _MAX_KEPT:  # more is not printed, and joining it again at each delta would be quadratic
-                    self._call_texts[call.id] = shown + arguments_delta[:_MAX_KEPT]
-            case ArgumentsRestated(call, arguments_text):
-                self._call_texts[call.id] = f"{call.name} {arguments_text[:_MAX_KEPT]}"
-            case Warned(code, message):
-                self._note(f"warning: {code}: {message}", "yellow")
-            case _:
-                pass
-        for notification in self._notifier.handle(event):
-            self._print_notification(notification)
+    Raises:
+        UsageError: the file cannot be read, or cannot be written later.
+    """
 
-    def close(self, run: Run) -> None:
-        """Print the outcome of the tools that were running when the run was closed."""
-        from streamkit.history import ToolResponseBlock
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.contents: list[Content] = []
+        if path is None:
+            return
+        try:
+            self.contents = _CONTENTS.validate_json(path.read_bytes())
+        except FileNotFoundError:
+            if not path.parent.is_dir():
+                raise UsageError(f"--history {path}: there is no folder {path.parent}") from None
+        except OSError as error:
+            raise UsageError(f"--history {path}: the file cannot be read: {error.strerror or error}") from None
+        except ValidationError as error:
+            problem = error.errors()[0]
+            reason = " ".join([".".join(map(str, problem["loc"])), problem["msg"]]).strip()
+            raise UsageError(f"--history {path}: this is no history that `streamkit chat` wrote: {reason}") from None
 
-        self.end_line()
-        blocks = [block for content in run.contents for block in content.blocks]
-        results = {block.call_id: block for block in blocks if isinstance(block, ToolResponseBlock)}
-        lines = []
-        for notification in self._notifier.close():
-            result, label = results.get(notification.id), self._label(notification)
-            if result is not None and result.status == "completed":  # its result was not yet reported
-                lines.append((f"= {label}: {_brief(result.result)}", "green"))
-            elif result is not None:
-                lines.append((f"! {label}: {result.error}", "yellow"))
-            elif notification.id in self._running:  # started early, in a response that is not in the history
-                lines.append((f"! {label}: Canceled before it finished; its effects are not known.", "yellow"))
-        if lines and self._notes.console.is_terminal:
-            self._notes.print()  # the terminal has written ^C on the line
-        for line, style in lines:
-            self._note(line, style)
+    def set_system(self, text: str) -> None:
+        """Set the system prompt, also of a conversation that has another one."""
+        self.contents = [Content.system(text), *(each for each in self.contents if each.speaker != "system")]
 
-    def _print_notification(self, notification: ToolNotification) -> None:
-        """Print the start, progress or result of a call."""
-        label, result = self._label(notification), notification.result
-        if notification.progress is not None:
-            self._note(f"~ {label}: {_brief(notification.progress)}", "dim")
-        elif notification.state == "running":
-            self._running.add(notification.id)
-            self._note(f"> {label}", "cyan")
-        elif result is not None:
-            self._running.discard(notification.id)
-            if notification.state == "completed":
-                self._note(f"= {label}: {_brief(result.value)}", "green")
-            else:
-                # The line names the tool already.
-                reason = str(result.error).removeprefix(f"{notification.name} failed with ")
-                self._note(f"! {label}: {reason}", "yellow")
+    def add(self, contents: Sequence[Content]) -> None:
+        """Add what was said, and write the file.
 
-    def _label(self, notification: ToolNotification) -> str:
-        call_text = self._call_texts.get(notification.id, notification.name).rstrip()
-        return _brief(notification.description or call_text.removesuffix(" {}"))
+        Raises:
+            UsageError: the file cannot be written; the conversation has the contents.
+        """
+        self.contents += contents
+        if self._path is None:
+            return
+        unfinished = self._path.with_name(f".{self._path.name}.tmp")
+        try:
+            with create_private(unfinished) as file:
+                file.write(_CONTENTS.dump_json(self.contents, indent=1) + b"\n")
+            unfinished.replace(self._path)
+        except OSError as error:
+            raise UsageError(f"--history {self._path}: the file cannot be written: {error.strerror or error}") from None
 
-    def end_line(self, *, keep_reasoning: bool = False) -> None:
-        """End the open line, so that the next text starts a new one."""
-        if not keep_reasoning:
-            self._end_reasoning()
-        if self._is_line_open:
-            print(flush=True)
-            self._is_line_open = False
 
-    def _end_reasoning(self) -> None:
-        """End the line of reasoning, if one is open."""
-        if self._is_reasoning:
-            self._notes.print()
-            self._is_reasoning = False
+def read_attachment(name: str) -> ImageBlock | FileBlock:
+    """Return a file as the block of a message: an image, a document, or a text.
 
-    def _note(self, line: str, style: str) -> None:
-        """Print a line to standard error."""
-        self.end_line()
-        self._notes.print(line, style)
+    Raises:
+        UsageError: the file cannot be read, is too large, or is of no known type.
+    """
+    try:
+        with Path(name).expanduser().open("rb") as file:
+            data = file.read(_MOST_ATTACHED + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be attached: {error.strerror or error}") from None
+    if len(data) > _MOST_ATTACHED:
+        raise UsageError(f"{name} cannot be attached: it has more than {_MOST_ATTACHED >> 20} MB")
+    media_type = sniff_media_type(data) or media_type_of_name(name)
+    if media_type is None:
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            raise UsageError(f"{name} cannot be attached: its type is not known, and it is no text") from None
+        media_type = "text/plain"
+    encoded = b64encode(data).decode()
+    if media_type.startswith("image/"):
+        return ImageBlock(data=to_data_url(encoded, media_type))
+    return FileBlock(media_type=media_type, data=encoded, name=Path(name).name)
+
+
+@asynccontextmanager
+async def open_mcp_tools(command: str) -> AsyncIterator[list[Tool]]:
+    """Start an MCP server over its standard input and output; yield its tools, each call of which asks for approval.
+
+    What the server writes to standard error is kept from the terminal, which would obey it.
+
+    Raises:
+        UsageError: the command cannot be started, or is no MCP server.
+        ModuleNotFoundError: mcp is not installed.
+    """
+    import anyio
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    from streamkit.bridges.mcp import mcp_tools  # names the extra
+
+    try:
+        program, *arguments = shlex.split(command)
+    except ValueError as error:  # of a quotation mark without its second one, or of nothing
+        raise UsageError(f"--mcp must be a command such as 'npx -y server', not {command!r}: {error}") from None
+    is_open = False
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        try:
+            # Without the variables of the environment that are not usual, since they have the keys of providers.
+            parameters = StdioServerParameters(command=program, args=arguments)
+            async with stdio_client(parameters, errlog=log) as streams, ClientSession(*streams) as session:
+                with anyio.fail_after(_MCP_START):
+                    await session.initialize()
+                    tools = await mcp_tools(session, approval="ask")
+                is_open = True
+                yield tools
+        except Exception as error:
+            if is_open:
+                raise
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            log.seek(0)
+            written = log.read().strip().splitlines()
+            slow = f"it did not answer within {_MCP_START:.0f} s" if isinstance(error, TimeoutError) else str(error)
+            reason = slow + (f"; it wrote: {written[-1]}" if written else "")
+            raise UsageError(f"--mcp {command}: the server did not start: {reason}") from None
 
 
 def _load(spec: str) -> Tool:
@@ -407,28 +422,72 @@ def _load(spec: str) -> Tool:
     return loaded
 
 
-def _brief(value: Any) -> str:
-    """Return a value as one short line."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = " ".join(text.split())
-    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
-
-
-def _describe_error(error: StreamInterrupted, url: str) -> str:
-    """Return the error as one line."""
-    stream_error = error.error
-    text = f"{stream_error.kind.replace('_', ' ')}: {stream_error.message}"
-    if stream_error.kind == "transport_error":
-        text += f" ({url})"
-    if stream_error.status is not None and str(stream_error.status) not in text:
-        text += f" (HTTP status {stream_error.status})"
-    if stream_error.retry_after is not None:
-        text += f"; retry after {stream_error.retry_after:g} seconds"
-    return text
-
-
 def _positive(text: str) -> int:
     """Parse a positive integer."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return int(text)
+
+
+_TERMINAL = "/dev/tty"
+_LOOK = 0.1  # seconds between two looks at whether the question is over
+_YES = ("y", "yes")
+_NO = ("", "n", "no")
+_NO_TERMINAL = "there is no terminal at which to ask for approval"
+
+
+async def ask(call: ToolCall) -> Approval:
+    """Ask the user at the terminal whether a call may run, and wait for a line.
+
+    The question is written to the terminal itself, like that of ``sudo``: standard input may contain the prompt, and
+    standard output may be a file. Without a terminal the call is denied.
+    ``y`` and ``yes`` approve the call. Any other text denies it, and is the reason, except for ``n`` and ``no``.
+    If this is cancelled, the line that comes next is not read: it is the next prompt of a chat.
+    """
+    is_over = threading.Event()
+    try:
+        line = await WorkerThread(lambda: _read_reply(format_question(call), is_over)).result()
+    finally:
+        is_over.set()
+    if line is None:
+        return Approval(allow=False, reason=_NO_TERMINAL)
+    reply = line.strip()
+    if reply.lower() in _YES:
+        return Approval(allow=True)
+    return Approval(allow=False, reason=None if reply.lower() in _NO else reply.rstrip("."))
+
+
+def _read_reply(question: str, is_over: threading.Event) -> str | None:
+    """Write the question and read one line; return None without a terminal. This function blocks.
+
+    It reads the file descriptor, never ``sys.stdin``: a thread that still reads ``sys.stdin`` when the interpreter ends
+    has its lock, which is a fatal error (clustershell/clustershell#461).
+    """
+    opened = None
+    try:
+        try:
+            input_fd = output_fd = opened = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY)
+        except (OSError, AttributeError):  # the process has no terminal; Windows has no such path and flag
+            if sys.stdin is None or not sys.stdin.isatty():
+                return None
+            input_fd, output_fd = sys.stdin.fileno(), 2
+        with suppress(ImportError, OSError):  # no termios on Windows
+            import termios
+
+            with suppress(termios.error):  # what was typed before the question is no reply to it
+                termios.tcflush(input_fd, termios.TCIFLUSH)
+        os.write(output_fd, question.encode("utf-8", "backslashreplace"))
+        is_ready = os.name == "nt"  # where only sockets can be waited for
+        while not is_ready:
+            is_ready = bool(select.select([input_fd], [], [], _LOOK)[0])
+            if is_over.is_set():
+                return None
+        line = os.read(input_fd, 4096)
+        if not line.endswith(b"\n"):
+            os.write(output_fd, b"\n")  # Ctrl-D
+    except (OSError, ValueError):
+        return None
+    finally:
+        if opened is not None:
+            os.close(opened)
+    return line.decode("utf-8", "replace")

@@ -26,6 +26,7 @@ from streamkit.cli.recordings import (
     read_parts,
 )
 from streamkit.errors import UsageError
+from streamkit.gateway.tap.timeline import Span
 
 if TYPE_CHECKING:
     from streamkit.cli.terminal import Notes
@@ -180,20 +181,22 @@ def _print_summary(exchange: ObservedExchange, notes: Notes) -> None:
     if error is not None:
         shown = ": ".join(str(error[name]) for name in ("kind", "code", "message") if name in error)
         notes.print(f"  error    {shown}", "red")
-    _print_timeline(summary["timeline"], notes)
+    _print_timeline(msgspec.convert(summary["timeline"], list[Span]), notes)
 
 
-def _print_timeline(spans: list[dict[str, Any]], notes: Notes) -> None:
+def _print_timeline(spans: list[Span], notes: Notes) -> None:
     """Print a bar for each part of the response, in seconds if the recording has those of all of them."""
     from rich.cells import cell_len
 
-    is_timed = all("end" in span for span in spans)
-    shown = [span for span in spans if is_timed or "first" in span]
+    is_timed = all(span.end is not None for span in spans)
+    shown = [span for span in spans if is_timed or span.first is not None]
     if not shown:
         return
-    sides = [(span["start"], span["end"]) if is_timed else (span["first"], span["last"] + 1) for span in shown]
+    sides = [
+        (span.start or 0.0, span.end or 0.0) if is_timed else (span.first or 0, (span.last or 0) + 1) for span in shown
+    ]
     total = max(end for _, end in sides) or 1
-    names = [_one_line(" ".join(span[field] for field in ("kind", "name") if field in span)) for span in shown]
+    names = [_one_line(f"{span.kind} {span.name}".strip()) for span in shown]
     figures = [
         f"{start:.2f} to {end:.2f} s" if is_timed else f"{start} to {end - 1}" if end - start > 1 else f"{start}"
         for start, end in sides
@@ -206,9 +209,9 @@ def _print_timeline(spans: list[dict[str, Any]], notes: Notes) -> None:
     for span, (start, end), name, figure in zip(shown, sides, names, figures, strict=True):
         at = min(int(start / total * width), width - 1)
         bar = " " * at + mark * max(round(end / total * width) - at, 1)
-        name = _cut(name, left)
-        style = "red" if span.get("state") in ("invalid", "incomplete") else _BAR_STYLES.get(span["kind"], "")
-        notes.print(f"  {name}{' ' * (left - cell_len(name))} ", end="")
+        shown_name = _cut(name, left)
+        style = "red" if span.state in ("invalid", "incomplete") else _BAR_STYLES.get(span.kind, "")
+        notes.print(f"  {shown_name}{' ' * (left - cell_len(shown_name))} ", end="")
         notes.print(bar.ljust(width), style, end="")
         notes.print(f" {figure}")
 

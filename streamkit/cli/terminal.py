@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -24,16 +25,25 @@ from streamkit.values.redaction import redact, redact_secrets
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from streamkit.calls import ToolCall
+    from streamkit.errors import StreamInterrupted
     from streamkit.events import Event
+    from streamkit.execution import Run
+    from streamkit.execution.run.notifications import ToolNotification
+    from streamkit.tools import Tool
 
 __all__ = [
+    "QUESTION",
     "ConversationView",
     "Notes",
     "OutputError",
     "ProtectedStream",
+    "RunPrinter",
+    "describe_error",
     "escape_json_text",
     "escape_line",
     "escape_text",
+    "format_question",
     "json_output",
     "protected",
     "raw_stream",
@@ -42,6 +52,8 @@ __all__ = [
 #: Categories of characters that a terminal does not show as they are: controls, formats (direction marks), surrogates,
 #: private and unassigned ones, separators of lines and paragraphs.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_MAX_SHOWN = 300  # characters of a tool's arguments or result that are printed
+_MAX_KEPT = 4 * _MAX_SHOWN  # of the arguments' text, before white space is removed
 _JOINERS = "\u200c\u200d"  # within words of several scripts and within emoji; they change nothing else
 
 
@@ -299,3 +311,159 @@ class ConversationView:
         if self._open is not None:
             self._console.print()
         self._open = None
+
+
+class RunPrinter:
+    """Prints text to standard output, all else to standard error, each message on its own line."""
+
+    def __init__(self, notes: Notes, tools: list[Tool]) -> None:
+        from streamkit.execution.run.notifications import Notifier
+
+        self._notes = notes
+        self._notifier = Notifier(tools)
+        self._is_line_open = False  # the last text did not end with a newline
+        self._is_reasoning = False
+        self._call_texts: dict[str, str] = {}  # name and arguments text of each call, by its id
+        self._running: set[str] = set()  # ids
+
+    def show(self, event: Event) -> None:
+        """Print an event."""
+        from streamkit import events
+
+        match event:
+            case events.Text(text) | events.Refusal(text):
+                self._end_reasoning()
+                sys.stdout.write(escape_text(text))
+                sys.stdout.flush()
+                self._is_line_open = not text.endswith("\n") if text else self._is_line_open
+            case events.Reasoning(text):
+                self.end_line(keep_reasoning=True)
+                self._notes.write(text, "dim italic")
+                self._is_reasoning = True
+            case events.ToolCallStart(call):
+                self.end_line()
+                self._call_texts[call.id] = call.name + " "
+            case events.ToolCallDelta(call, arguments_delta):
+                shown = self._call_texts.get(call.id, f"{call.name} ")
+                if len(shown) < _MAX_KEPT:  # more is not printed, and joining it again at each delta would be quadratic
+                    self._call_texts[call.id] = shown + arguments_delta[:_MAX_KEPT]
+            case events.ArgumentsRestated(call, arguments_text):
+                self._call_texts[call.id] = f"{call.name} {arguments_text[:_MAX_KEPT]}"
+            case events.Warned(code, message):
+                self._note(f"warning: {code}: {message}", "yellow")
+            case _:
+                pass
+        for notification in self._notifier.handle(event):
+            self._print_notification(notification)
+
+    def close(self, run: Run) -> None:
+        """Print the outcome of the tools that were running when the run was closed."""
+        from streamkit.history import ToolResponseBlock
+
+        self.end_line()
+        blocks = [block for content in run.contents for block in content.blocks]
+        results = {block.call_id: block for block in blocks if isinstance(block, ToolResponseBlock)}
+        lines = []
+        for notification in self._notifier.close():
+            result, label = results.get(notification.id), self._label(notification)
+            if result is not None and result.status == "completed":  # its result was not yet reported
+                lines.append((f"= {label}: {_brief(result.result)}", "green"))
+            elif result is not None:
+                lines.append((f"! {label}: {result.error}", "yellow"))
+            elif notification.id in self._running:  # started early, in a response that is not in the history
+                lines.append((f"! {label}: Canceled before it finished; its effects are not known.", "yellow"))
+        if lines and self._notes.console.is_terminal:
+            self._notes.print()  # the terminal has written ^C on the line
+        for line, style in lines:
+            self._note(line, style)
+
+    def _print_notification(self, notification: ToolNotification) -> None:
+        """Print the start, progress or result of a call."""
+        label, result = self._label(notification), notification.result
+        if notification.progress is not None:
+            self._note(f"~ {label}: {_brief(notification.progress)}", "dim")
+        elif notification.state == "running":
+            self._running.add(notification.id)
+            self._note(f"> {label}", "cyan")
+        elif result is not None:
+            self._running.discard(notification.id)
+            if notification.state == "completed":
+                self._note(f"= {label}: {_brief(result.value)}", "green")
+            else:
+                # The line names the tool already.
+                reason = str(result.error).removeprefix(f"{notification.name} failed with ")
+                self._note(f"! {label}: {reason}", "yellow")
+
+    def _label(self, notification: ToolNotification) -> str:
+        call_text = self._call_texts.get(notification.id, notification.name).rstrip()
+        return _brief(notification.description or call_text.removesuffix(" {}"))
+
+    def end_line(self, *, keep_reasoning: bool = False) -> None:
+        """End the open line, so that the next text starts a new one."""
+        if not keep_reasoning:
+            self._end_reasoning()
+        if self._is_line_open:
+            print(flush=True)
+            self._is_line_open = False
+
+    def _end_reasoning(self) -> None:
+        """End the line of reasoning, if one is open."""
+        if self._is_reasoning:
+            self._notes.print()
+            self._is_reasoning = False
+
+    def _note(self, line: str, style: str) -> None:
+        """Print a line to standard error."""
+        self.end_line()
+        self._notes.print(line, style)
+
+
+def _brief(value: Any) -> str:
+    """Return a value as one short line."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
+
+
+def describe_error(error: StreamInterrupted, url: str) -> str:
+    """Return the error as one line."""
+    stream_error = error.error
+    text = f"{stream_error.kind.replace('_', ' ')}: {stream_error.message}"
+    if stream_error.kind == "transport_error":
+        text += f" ({url})"
+    if stream_error.status is not None and str(stream_error.status) not in text:
+        text += f" (HTTP status {stream_error.status})"
+    if stream_error.retry_after is not None:
+        text += f"; retry after {stream_error.retry_after:g} seconds"
+    return text
+
+
+#: The end of each question.
+QUESTION = "run it? [y/N, or say why not] "
+_MOST_SHOWN = 4000  # characters of the arguments
+_END = 500  # of them, those at the end
+_LONGEST_NAME = 128
+_SPACES = re.compile(" {8,}")
+
+
+def format_question(call: ToolCall) -> str:
+    """Return the question, with the arguments, since a user must see them before they approve.
+
+    Characters that a terminal does not show as such (escape sequences, line ends, direction marks) are escaped as in
+    JSON, and so are long runs of spaces, which would move what follows to another line: the model must not be able to
+    draw another question than the real one. Of long arguments the beginning and the end are shown, with the number of
+    characters between them.
+    """
+    text = json.dumps(call.arguments, ensure_ascii=False, default=str)
+    if len(text) > _MOST_SHOWN:
+        hidden = len(text) - _MOST_SHOWN
+        begin, end = text[: _MOST_SHOWN - _END], text[-_END:]
+        shown = f"{_escape_question(begin)} [... {hidden} characters are not shown ...] {_escape_question(end)}"
+    else:
+        shown = _escape_question(text)
+    return f"? {_escape_question(call.name[:_LONGEST_NAME])} {shown}\n  {QUESTION}"
+
+
+def _escape_question(text: str) -> str:
+    text = _SPACES.sub(lambda run: r"\u0020" * len(run[0]), text)
+    return "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text])

@@ -16,7 +16,8 @@ import pytest
 from waiting import PATIENCE
 
 from streamkit.calls import ToolCall
-from streamkit.cli import approval, main
+from streamkit.cli import chat as approval
+from streamkit.cli import main
 from streamkit.testing import Call, Reply, Stall, serve
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="terminals of this kind are POSIX")

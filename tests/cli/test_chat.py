@@ -15,7 +15,7 @@ import pytest
 from waiting import PATIENCE
 
 from streamkit.cli import chat as chat_module
-from streamkit.cli import chat_files, main
+from streamkit.cli import main
 from streamkit.testing import Call, Disconnect, Reasoning, Reply, Stall, Status, serve
 from streamkit.tools import Approval
 
@@ -242,7 +242,7 @@ def test_a_history_that_cannot_be_written_is_reported_before_or_after_the_answer
         def fail(path):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(chat_files, "create_private", fail)
+        monkeypatch.setattr(chat_module, "create_private", fail)
         file = tmp_path / "chat.json"
         assert talk(monkeypatch, server, "anthropic", "one", "two", more=("--history", str(file))) == 0
     captured = capsys.readouterr()
@@ -289,7 +289,7 @@ def test_files_are_attached_to_the_first_prompt_or_to_the_next_one(monkeypatch, 
     ],
 )
 def test_a_file_that_cannot_be_attached_is_one_sentence(name, content, sentence, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(chat_files, "_MOST_ATTACHED", 100)
+    monkeypatch.setattr(chat_module, "_MOST_ATTACHED", 100)
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with serve("hi") as server:

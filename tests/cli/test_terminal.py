@@ -20,7 +20,8 @@ import pytest
 from wire_streams import chat, chat_bytes
 
 from streamkit.calls import ToolCall
-from streamkit.cli import approval, main, normalize, terminal
+from streamkit.cli import chat as approval
+from streamkit.cli import main, normalize, terminal
 from streamkit.testing import Call, Reasoning, Reply, Status, serve
 
 KEY = "PLANTED0123456789abcdef"
