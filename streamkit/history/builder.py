@@ -9,11 +9,14 @@ and so does every render.
 
 It must not depend on any provider's messages. Nothing here raises for what a message contains.
 
-Contents and blocks of values that are JSON data of the declared types: the most frequent ones, made in few steps.
+The most frequent blocks are made in few steps, of values that are JSON data of the declared types: nothing is checked
+or converted, and the objects keep the lists and dicts that they are given. A reader of messages makes one for each part
+of a conversation; ``create_stored`` takes longer, and the constructor several times as long. The fields are in their
+declared order, in which they are serialized, too.
 
-Nothing is checked or converted, and the objects keep the lists and dicts that they are given. A reader of messages
-makes one for each part of a conversation; ``create_stored`` takes longer, and the constructor several times as long.
-The fields are in the order in which they are declared, in which they are serialized, too.
+A part that has no block is kept as it is, with words for providers that have no field for it. The parts of all wires
+use few names for what a model reads: a title, a context, texts, the id of a stored file. So a new type of part has
+words as well. Data, such as base64, is none.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -30,6 +33,8 @@ import msgspec
 
 from streamkit.history.content import (
     CACHE_BREAKPOINT,
+    UNREADABLE_FILE,
+    UNREADABLE_SUMMARY,
     WORDS,
     Block,
     CacheMark,
@@ -42,7 +47,6 @@ from streamkit.history.content import (
     store,
 )
 from streamkit.history.stored_data import to_stored_data
-from streamkit.history.words import words_of
 from streamkit.ids import canonicalize_tool_call_id, is_canonical, normalize_to_history_tool_id
 from streamkit.values.request_changes import ChangeList, RequestChange, Translated, add_changes, without_fields
 
@@ -56,6 +60,16 @@ __all__ = [
     "text_block",
 ]
 
+#: The names of what a model reads in a part, in the order in which it is looked for.
+_NAMES: Final = (
+    *("title", "name", "filename", "source", "context", "text", "transcript", "content", "data"),
+    *("file_id", "file", "video_url", "url", "document", "searchResult", "guardContent"),
+    *("image", "video", "audio", "bytes", "s3Location", "uri"),
+)
+_DATA: Final = frozenset({"data", "bytes", "uri"})
+_DEEPEST: Final = 8
+#: Of OpenAI's Responses (encrypted) and of Anthropic's Messages (a text).
+_COMPACTIONS: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
 _TEXT_FIELDS: Final = frozenset({"text", "metadata"})
 _CALL_FIELDS: Final = frozenset({"id", "name", "parameters", "kind", "metadata"})
 _RESULT_FIELDS: Final = frozenset({"call_id", "name", "result", "status", "error", "metadata"})
@@ -214,7 +228,7 @@ class ContentBuilder:
         """Add a provider's own or an unknown value unchanged, and report it; *cache* is a mark that is not in it."""
         if not isinstance(self._changes, ReadingChanges):  # else rendering reports what happens to it
             self.report(Translated(f"kept {_describe(raw)} as an opaque block: history has no block for it"))
-        metadata = self.provider_metadata({"cache": cache, WORDS: words_of(raw, speaker, self.provider)})
+        metadata = self.provider_metadata({"cache": cache, WORDS: _words_of(raw, speaker, self.provider)})
         self.add_block(speaker, OpaqueBlock(raw=raw, metadata=metadata))
 
     def report(self, change: RequestChange) -> None:
@@ -408,3 +422,36 @@ def _to_id(value: Any) -> str:
 def _to_json(value: Any) -> str:
     """Return a value as JSON text, the same for equal values."""
     return _JSON.encode(to_stored_data(value))
+
+
+def _words_of(part: Any, speaker: str, provider: str) -> str | None:
+    """Return the text that replaces a part at another provider; None if the part is left out there.
+
+    A part of the model says nothing to another model, except the summary of what was before it.
+    """
+    kind = part.get("type") if isinstance(part, dict) else None
+    is_summary = isinstance(kind, str) and kind in _COMPACTIONS
+    if speaker != "human" and not is_summary:
+        return None
+    words = "\n".join(_word_lines(part, "", 0))
+    if is_summary and not words:
+        return f"[{UNREADABLE_SUMMARY} that only {provider} can read.]"
+    return words or None
+
+
+def _word_lines(value: Any, name: str, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        if name == "file_id":
+            yield f"[a stored file with the id {value}, {UNREADABLE_FILE}]"
+        elif name in _DATA or value.startswith("data:"):
+            yield f"[a file, {UNREADABLE_FILE}]"
+        elif value.strip():
+            yield value
+    elif isinstance(value, list) and depth < _DEEPEST:
+        for item in value:
+            yield from _word_lines(item, name, depth + 1)
+    elif isinstance(value, dict) and depth < _DEEPEST:
+        is_text = value.get("type") == "text"
+        for inner in _NAMES:
+            if inner in value:
+                yield from _word_lines(value[inner], "text" if inner == "data" and is_text else inner, depth + 1)
