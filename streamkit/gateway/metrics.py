@@ -10,7 +10,11 @@ when it is imported, and each worker responds for all (https://prometheus.github
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
 
 from streamkit.gateway.upstream import ANY_MODEL, Exchange, Upstream
 from streamkit.values.distribution import missing_package
@@ -28,6 +32,7 @@ __all__ = ["Metrics"]
 
 _DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 _OTHER = "other"
+_TRIES, _BETWEEN_TRIES = 20, 0.02  # seconds
 _MOST_MODELS = 100  # beside those that the upstreams name
 _LONGEST_NAME = 100  # characters of a label
 _ASKED = ("upstream", "provider", "model")  # the number of the upstream, its provider and its model; "" for none
@@ -105,8 +110,10 @@ class Metrics:
                 return model
         return _OTHER
 
-    def expose(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics of all workers, and their content type.
+    async def expose(self, accept: str) -> tuple[bytes, str] | None:
+        """Return the metrics of all workers, and their content type; None if they cannot be read now.
+
+        A worker that starts makes its files, which are empty for a moment (`MmapedDict` of prometheus-client).
 
         Args:
             accept: the header of the request.
@@ -116,4 +123,8 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         encode, content_type = choose_encoder(accept)
-        return encode(registry), content_type
+        for _ in range(_TRIES):
+            with suppress(struct.error):
+                return encode(registry), content_type
+            await anyio.sleep(_BETWEEN_TRIES)
+        return None

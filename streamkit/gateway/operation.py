@@ -60,13 +60,13 @@ class Operation:
         if (method := scope["method"]) not in ("GET", "HEAD"):
             return JSONResponse({"error": f"{path} takes GET, HEAD, not {method}"}, 405, {"allow": "GET, HEAD"})
         if path == "/metrics":
-            return self._expose_metrics(scope)
+            return await self._expose_metrics(scope)
         fault = None if path == "/health" else await self._find_fault()
         if fault is not None:
             return JSONResponse({"status": "not ready", "reason": fault}, 503, {"retry-after": "1"})
         return JSONResponse({"status": "ok" if path == "/health" else "ready"})
 
-    def _expose_metrics(self, scope: Scope) -> Response:
+    async def _expose_metrics(self, scope: Scope) -> Response:
         """Return the metrics to a client that may read them: they name the models, the keys and their costs."""
         if self._metrics is None:
             return JSONResponse({"error": "this gateway has no metrics: Gateway(metrics=True), or --metrics"}, 404)
@@ -75,8 +75,10 @@ class Operation:
             client = access.find(scope)
             if client is None or not client.key.metrics:
                 return JSONResponse({"error": "/metrics needs a key that may read it"}, 401 if client is None else 403)
-        body, content_type = self._metrics.expose(Request(scope).headers.get("accept", ""))
-        return Response(body, headers={"content-type": content_type})
+        found = await self._metrics.expose(Request(scope).headers.get("accept", ""))
+        if found is None:
+            return JSONResponse({"error": "the metrics of a worker cannot be read now"}, 503, {"retry-after": "1"})
+        return Response(found[0], headers={"content-type": found[1]})
 
     async def _find_fault(self) -> str | None:
         """Return why no further requests should be sent, None if they should."""

@@ -14,6 +14,7 @@ import pytest
 from gateway.gateway_clients import Silent, client_of
 from gateway.test_access import ANN, BOB
 from gateway.test_gateway_limits import QUESTION
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamkit.calls import Usage
@@ -191,6 +192,33 @@ async def test_two_gateways_of_a_process_count_for_themselves() -> None:
     await ask(first, QUESTION)
     assert ("requests_total", "anthropic", "200", "1", "anthropic", "m") in await samples(first)
     assert not [key for key in await samples(second) if key[0] == "requests_total"]
+
+
+@pytest.mark.parametrize("is_filled", [True, False])
+async def test_the_empty_file_of_a_worker_that_starts_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_filled: bool
+) -> None:
+    app, file = create(upstream()), tmp_path / "counter_1.db"
+    file.touch()
+    waited = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if is_filled and len(waited) == 2:
+            values = MmapedDict(str(file))  # type: ignore[no-untyped-call]
+            values.write_value(mmap_key("a", "a_total", ["code"], ["b"], "A counter."), 3.0, 0.0)  # type: ignore[no-untyped-call]
+            values.close()  # type: ignore[no-untyped-call]
+
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setattr("streamkit.gateway.metrics.anyio.sleep", sleep)
+    async with client_of(app) as client:
+        response = await client.get("/metrics")
+    if is_filled:
+        assert (response.status_code, len(waited)) == (200, 2)
+        assert 'a_total{code="b"} 3.0' in response.text
+    else:
+        assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+        assert response.json() == {"error": "the metrics of a worker cannot be read now"}
 
 
 def test_a_gateway_without_metrics_imports_nothing_for_them() -> None:
