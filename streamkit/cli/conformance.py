@@ -25,6 +25,7 @@ from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, get_args
+from zipfile import ZipFile
 
 import streamkit
 from streamkit import providers
@@ -37,11 +38,12 @@ from streamkit.reading.stream_file import create_private
 from streamkit.testing.case import Case, cases_in
 from streamkit.values.redaction import redact
 
-__all__ = ["FOLDERS", "MISTAKES", "configure", "run"]
+__all__ = ["ARCHIVE", "FOLDERS", "MISTAKES", "configure", "run"]
 
 _PACKAGE = Path(streamkit.__file__).parent
-#: Where the cases are: beside the modules in a wheel, among the tests in a checkout.
-FOLDERS = [_PACKAGE / "testing/cases", _PACKAGE.parent / "tests/conformance/cases", _PACKAGE.parent / "tests/recorded"]
+#: Where the cases are: in a wheel one archive beside the modules, in a checkout folders of the tests.
+ARCHIVE = _PACKAGE / "testing/cases.zip"
+FOLDERS = [_PACKAGE.parent / "tests/conformance/cases", _PACKAGE.parent / "tests/recorded"]
 #: The version of the files of cases (``docs/case.schema.json``) and of reports.
 FORMAT_VERSION = 1
 MistakeKind = Literal["lost", "merged", "doubled", "cut", "changed", "invented", "text", "unnoticed", "failed"]
@@ -104,14 +106,18 @@ def _select(options: argparse.Namespace) -> list[ClientCase]:
     Raises:
         UsageError: they select none, or a case cannot be read.
     """
-    folders = options.cases or [folder for folder in FOLDERS if folder.is_dir()]
     packages = {providers.get(name).package for name in options.wire}
     names = {providers.get(name).name for name in options.provider}
     names |= {name for name in providers.names() if providers.get(name).package in packages}
     if not names and not options.list:
         raise UsageError("give what the client speaks: --provider NAME, or --wire NAME for all providers with its wire")
     try:
-        cases = [case for folder in folders for case in _read_cases(folder)]
+        with tempfile.TemporaryDirectory() as unpacked:
+            folders = options.cases or [folder for folder in FOLDERS if folder.is_dir()]
+            if not folders:
+                ZipFile(ARCHIVE).extractall(unpacked)
+                folders = [Path(unpacked)]
+            cases = [case for folder in folders for case in _read_cases(folder)]
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"a case cannot be read: {type(error).__name__}: {error}") from error
     cases = [case for case in cases if not names or case.provider.name in names]

@@ -7,8 +7,9 @@ The clients here are programs with a deliberate mistake, written without an SDK.
 from __future__ import annotations
 
 import json
+import runpy
 import sys
-import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -196,13 +197,30 @@ def test_every_case_has_the_form_of_the_schema():
     assert list(validator.iter_errors({"about": "a case", "chunks": [], "expect": {}}))
 
 
-def test_a_wheel_has_the_cases_where_the_command_looks_for_them():
-    targets = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+def test_a_wheel_has_the_cases_where_the_command_looks_for_them(tmp_path, monkeypatch, capsys):
+    script = TESTS.parent / "hatch_build.py"
+    if not script.exists() or find_spec("hatchling") is None:
+        pytest.skip("the wheel is built from a checkout, with hatchling")
+    hook = runpy.run_path(str(script))["CaseArchive"](str(TESTS.parent), {}, None, None, str(tmp_path), "wheel")
+    data: dict[str, Any] = {"force_include": {}}
+    hook.initialize("standard", data)
+    ((archive, place),) = data["force_include"].items()
     package = Path(streamkit.__file__).parent
-    assert targets["wheel"]["force-include"] == {
-        str(CONFORMANCE_CASES.relative_to(TESTS.parent)): str(conformance.FOLDERS[0].relative_to(package.parent))
-    }
-    assert "tests" in targets["sdist"]["include"]  # from which the wheel is built
+    assert place == str(conformance.ARCHIVE.relative_to(package.parent))
+
+    monkeypatch.setattr(conformance, "ARCHIVE", Path(archive))
+    monkeypatch.setattr(conformance, "FOLDERS", [])
+    assert main(["conformance", "--list"]) == 0
+    listed = capsys.readouterr().out
+    hook.finalize("standard", data, "")
+    assert not Path(archive).exists()
+    assert main(["conformance", "--list", "--cases", str(CONFORMANCE_CASES)]) == 0
+    assert capsys.readouterr().out == listed
+    assert "parallel calls" in listed
+
+    hook.initialize("editable", data := {"force_include": {}})
+    hook.finalize("editable", data, "")
+    assert data == {"force_include": {}}
 
 
 def test_every_adapter_is_run_by_the_program_that_makes_the_report():
