@@ -298,7 +298,11 @@ class UiMessageStream(PageStream):
 
     def _show_server_tool(self, event: ev.ServerTool) -> None:
         key, data = event.id or event.name, to_valid_json(event.data)
-        call = self._server_calls.get(key) or self._start_part("tool-input", name=event.name)
+        call = self._server_calls.get(key)
+        if call is not None and call.state == "available" and event.phase != "result":  # another one, of a later round
+            self._fail_call(self._server_calls.pop(key), _NO_RESULT)
+            call = None
+        call = call or self._start_part("tool-input", name=event.name)
         if key not in self._server_calls:
             self._server_calls[key], call.is_server_call, call.input = call, True, {}
             self._send("tool-input-start", toolCallId=call.id, toolName=call.name, providerExecuted=True)

@@ -120,7 +120,7 @@ class Attempt:
         target = providers.get(upstream.provider)
         self.target: Provider = target
         self.client: Provider = client_provider(route, target)
-        self.changes = ChangeList()
+        self.changes: ChangeList = ChangeList()
         if self._has_references and target.package != self.client.package:
             refuse_references_to_openai(body)
         request = providers.parse_request(

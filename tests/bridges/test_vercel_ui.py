@@ -354,6 +354,15 @@ def test_a_second_result_of_a_call_is_not_written() -> None:
     assert "late" not in json.dumps(chunks)
 
 
+def test_a_tool_of_the_provider_that_begins_again_in_a_later_round_is_another_one() -> None:
+    begun = events.ServerTool(None, "search", "arguments", {"q": 1})
+    chunks = write(begun, events.Finished("pause"), events.RoundFinished(0), events.RoundStarted(1), begun, ANSWERED)
+    started = [chunk["toolCallId"] for chunk in chunks if chunk["type"] == "tool-input-start"]
+    failed = [chunk["toolCallId"] for chunk in chunks if chunk["type"].endswith("-error")]
+    assert len(set(started)) == 2
+    assert failed == started
+
+
 def test_a_tool_of_the_provider_without_a_form_of_its_own_is_shown() -> None:
     started = events.ServerTool(None, "search", "started")
     result = events.ServerTool(None, "search", "result", "found")

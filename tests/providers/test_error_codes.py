@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import wire_streams
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamkit import StreamError, StreamInterrupted, Turn, providers
 from streamkit.providers.contract import error_rules
 from streamkit.providers.contract.error_rules import ErrorRules, MessageRule
+from streamkit.values.redaction import redact_message
 
 #: One error a line: the provider, the HTTP status (None: within a stream), the body, and what it means.
 ERRORS = [json.loads(line) for line in Path(__file__).with_name("error_bodies.jsonl").read_text("utf-8").splitlines()]
@@ -125,7 +126,9 @@ def _matches(pattern: str, message: str) -> bool:
 @given(data=st.data())
 def test_every_message_of_a_pattern_is_found(pattern: str, data: st.DataObject) -> None:
     """A pattern is compiled only for a message that has a part of it."""
-    assert _matches(pattern, data.draw(st.from_regex(re.compile(pattern, re.IGNORECASE))))
+    message = data.draw(st.from_regex(re.compile(pattern, re.IGNORECASE)))
+    assume(redact_message(message) == message)  # a key in it is masked before
+    assert _matches(pattern, message)
 
 
 @pytest.mark.parametrize(

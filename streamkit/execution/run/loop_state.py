@@ -187,7 +187,7 @@ class LoopState(Conversation):
             self._observed = self.observer.start_run(self.context, self.run_key, self.metadata)
         seconds = self.options.execution.timeouts.run
         if seconds is not None:
-            self.deadline = anyio.current_time() + seconds
+            self.deadline: float = anyio.current_time() + seconds
             if self.recorder is not None:
                 self.recorder.deadline = self.deadline
 
@@ -208,7 +208,7 @@ class LoopState(Conversation):
             ending = [tool for tool in self.context.tools if tool.ends_run]
             choices = [None, "auto", "none", "required", *[tool.name for tool in ending]]
             choice = self.context.tool_choice if self.context.tool_choice in choices else None
-            self.context = replace(
+            self.context: RoundContext = replace(
                 self.context, tools=ending or self.context.tools, tool_choice=choice if ending else "none"
             )
         self.rounds = self.context.round + 1

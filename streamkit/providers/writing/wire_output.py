@@ -185,7 +185,7 @@ class WireOutput:
         self.has_own_errors = False  # the error is of a provider of this wire: clients read its other fields
         # the wire's own facts about the response, as far as the events have them; empty for another wire
         self.metadata: Mapping[str, Any] = {}
-        self.event_count = 0  # the events of the stream so far, on wires that number them
+        self.event_count: int = 0  # the events of the stream so far, on wires that number them
         self.block = 0  # the number of the block that the event is of which is being written
         self.open_blocks: set[int] = set()  # the numbers of the blocks that have started and will get an end
         self.is_own_citation = False  # the last citation with data was written in the provider's own form
