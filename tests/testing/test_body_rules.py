@@ -492,6 +492,8 @@ def cohere_messages(document: Any) -> list[Any]:
                 {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]},
             ],
         ),
+        # openai/codex, codex-rs/codex-api/src/common.rs: a field of each of its requests
+        ("openai_responses", "client_metadata", {"x-codex-installation-id": "1b9d6bcd"}),
         # Earlier types of the SDK have it, and the API still accepts it (vercel/ai#12298)
         ("anthropic", "output_format", JSON_FORMAT),
         ("anthropic", "output_config", {"effort": "low", "format": JSON_FORMAT}),
