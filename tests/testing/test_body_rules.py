@@ -494,6 +494,20 @@ def cohere_messages(document: Any) -> list[Any]:
         ),
         # openai/codex, codex-rs/codex-api/src/common.rs: a field of each of its requests
         ("openai_responses", "client_metadata", {"x-codex-installation-id": "1b9d6bcd"}),
+        # openai/codex, codex-rs/protocol/src/models.rs: its messages of people and of developers have ids
+        (
+            "openai_responses",
+            "input",
+            [
+                {
+                    "type": "message",
+                    "id": f"msg_{role}",
+                    "role": role,
+                    "content": [{"type": "input_text", "text": "Hi"}],
+                }
+                for role in ("developer", "user")
+            ],
+        ),
         # Earlier types of the SDK have it, and the API still accepts it (vercel/ai#12298)
         ("anthropic", "output_format", JSON_FORMAT),
         ("anthropic", "output_config", {"effort": "low", "format": JSON_FORMAT}),
