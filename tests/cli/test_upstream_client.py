@@ -101,6 +101,8 @@ async def served(
         try:
             yield upstream
         finally:
+            server.close()
+            await asyncio.sleep(0)  # a connection that has just come gets its writer
             await upstream.aclose()
 
 

@@ -167,6 +167,8 @@ def test_a_client_leaves_while_the_upstream_sends_without_a_pause(client: str) -
                 await writer_.drain()
         except ConnectionError:
             has_failed.set()
+        finally:
+            writer_.close()
 
     async def main() -> bytes:
         log = bytearray()

@@ -102,10 +102,10 @@ def test_the_next_upstream_is_asked_if_one_fails_before_its_first_event(failure:
 
 
 def test_an_upstream_that_cannot_be_reached_or_does_not_respond_is_passed_over() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        unreachable = "http://{}:{}".format(*closed.getsockname()[:2])
     reports: list[Exchange] = []
-    with silent_server() as (silent, _, left), serve(["Hello."]) as server:
+    with socket.socket() as refusing, silent_server() as (silent, _, left), serve(["Hello."]) as server:
+        refusing.bind(("127.0.0.1", 0))  # and does not listen
+        unreachable = "http://{}:{}".format(*refusing.getsockname()[:2])
         targets = (
             Target("openai_chat", unreachable),
             Target("anthropic", silent, first_event_timeout=0.1),

@@ -103,11 +103,12 @@ def test_an_upstream_that_is_asked_after_another_is_an_exchange_of_its_own() -> 
 
 
 def test_a_connection_that_fails_is_shown() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        address = "http://127.0.0.1:{1}".format(*closed.getsockname())
-    with gateway_tap("anthropic", address) as tap:
-        assert ask(tap.url).status_code == 502
-        (detail,) = tap.details()
+    with socket.socket() as refusing:
+        refusing.bind(("127.0.0.1", 0))  # and does not listen; a port that is given back may be another server's by now
+        address = "http://127.0.0.1:{1}".format(*refusing.getsockname())
+        with gateway_tap("anthropic", address) as tap:
+            assert ask(tap.url).status_code == 502
+            (detail,) = tap.details()
     assert detail["summary"]["state"] == "failed"
     assert "transport_error" in detail["summary"]["error"]["message"]
 
