@@ -28,7 +28,8 @@ CHAT_TOOLS: list[Any] = [{"type": "function", "function": {"name": name, "parame
 def server() -> Iterator[Server]:
     with serve(SCRIPT) as server:
         yield server
-    assert [request.status for request in server.requests] == [200, 200]
+    # None, if the SDK is missing and the test was skipped.
+    assert [request.status for request in server.requests] in ([], [200, 200])
 
 
 def chat_results(ids: list[str]) -> list[dict[str, str]]:
