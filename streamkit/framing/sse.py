@@ -29,6 +29,7 @@ USUAL_STARTS = (b"data: ", b"event:")
 _BOM = b"\xef\xbb\xbf"
 _MOST_STRAY = 1024  # bytes kept of lines that are no fields: enough to identify an error page
 _LONGEST_PART = 1 << 20  # bytes of a read that are split into lines at once, so that the list of lines stays small
+_MOST_REMEMBERED = 64  # bytes of the line before the data of an event
 _LF, _CR = b"\n\r"  # as integers: the search for an integer takes a quarter of the time of a search for bytes
 _check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -114,7 +115,7 @@ class SseFramer:
             return None
         before, _, rest = data.partition(b"data: ")
         if before != self._before:
-            name = _name_in(before[:64])  # of a longer one it is None
+            name = _name_in(before) if len(before) <= _MOST_REMEMBERED else None
             if name is None:
                 return None
             self.name, self._before = name, before  # an event of another name, of the same shape

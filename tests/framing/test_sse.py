@@ -457,3 +457,12 @@ def test_an_error_field_with_an_object_is_an_event_of_that_name() -> None:
 
 def test_an_error_field_with_text_is_an_unknown_field() -> None:
     assert_every_split(b"error: boom\n\ndata: 1\nerror: {}\n\n", [(b"", b"1")])
+
+
+@pytest.mark.parametrize("size", range(50, 70))
+def test_a_second_line_after_a_long_name_is_read_in_a_whole_event_too(size: int) -> None:
+    """Names that are remembered have a limit; what comes after it decides as well."""
+    event = b"event: " + b"n" * size + b"\nevent: b\ndata: y\n\n"
+    for stream in (event, b"event: a\ndata: 1\n\n" + event):
+        frames, _ = run(re.split(rb"(?<=\n\n)", stream)[:-1])
+        assert frames[-1] == (b"b", b"y")
