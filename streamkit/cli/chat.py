@@ -56,6 +56,11 @@ _MCP_START = 30.0  # seconds that a server may take to start
 _CONTENTS = TypeAdapter(list[Content], config=ConfigDict(defer_build=True))  # every command imports this module
 _STOPPED = 130  # the exit code after Ctrl-C
 _COMMANDS = "/attach FILE adds a file to the next prompt, /exit or Ctrl-D ends the chat, Ctrl-C stops an answer"
+_TERMINAL = "/dev/tty"
+_LOOK = 0.1  # seconds between two looks at whether the question is over
+_YES = ("y", "yes")
+_NO = ("", "n", "no")
+_NO_TERMINAL = "there is no terminal at which to ask for approval"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -427,13 +432,6 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return int(text)
-
-
-_TERMINAL = "/dev/tty"
-_LOOK = 0.1  # seconds between two looks at whether the question is over
-_YES = ("y", "yes")
-_NO = ("", "n", "no")
-_NO_TERMINAL = "there is no terminal at which to ask for approval"
 
 
 async def ask(call: ToolCall) -> Approval:

@@ -236,7 +236,7 @@ class WireRelay:
             if has_usage and not self._usage_chunk and self._moves_usage(chunk):
                 return
             starts = [event for event in events if isinstance(event, ToolCallStart)]
-            refs = [event.call for event in events if isinstance(event, self._of_calls)]
+            refs = list({event.call.id: event.call for event in events if isinstance(event, self._of_calls)}.values())
             if starts:
                 yield from self._start_calls(starts)
                 refs = [ref for ref in refs if ref.id not in self._started]  # those of this frame
